@@ -8,7 +8,7 @@ gives the slot back, or leaves the line, whatever happens inside and however oft
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
@@ -78,6 +78,8 @@ class SlotStatistics(NamedTuple):
     oldest_wait_seconds: float
     seconds_since_release: float
     """Since a slot was last given back or granted to somebody; what "stalled" is judged by."""
+    outcomes: Mapping[Outcome, int]
+    """How tickets' waits have ended in this process since it started."""
     tickets: tuple[TicketView, ...]
     leases: tuple[LeaseView, ...]
 
