@@ -1,0 +1,270 @@
+"""Kinds of single values: what is accepted, what it becomes, and how a wrong one is answered.
+
+A kind is small and knows its own words: ``Whole(1)`` accepts 6, refuses ``"six"`` with
+``expected a whole number >= 1, got "six"``.  Values of secret kinds are never repeated.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import ipaddress
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from gateway.errors import ConfigError
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class At(NamedTuple):
+    """Where in the file a value stands, and the environment that ``${VAR}`` is read from."""
+
+    path: str
+    environ: Mapping[str, str]
+
+    def key(self, name: object) -> At:
+        return self._replace(path=f"{self.path}.{name}" if self.path else str(name))
+
+    def item(self, number: int) -> At:
+        return self._replace(path=f"{self.path}[{number}]")
+
+    def problem(self, text: str) -> ConfigError:
+        return ConfigError(f"{self.path}: {text}" if self.path else text)
+
+
+class Kind:
+    """How one setting is read.  ``expected`` completes "expected …"."""
+
+    expected: str
+
+    def read(self, value: object, at: At) -> Any:
+        """The typed value.  Raises ConfigError with every problem found in ``value``."""
+        raise NotImplementedError
+
+    def wrong(self, value: object, at: At, hint: str = "") -> ConfigError:
+        return at.problem(f"expected {self.expected}, got {shown(value)}{hint}")
+
+
+class Whole(Kind):
+    """A whole number within bounds; ``true`` is not one, though Python thinks so."""
+
+    def __init__(self, minimum: int, maximum: int | None = None) -> None:
+        self.minimum, self.maximum = minimum, maximum
+        bounds = f">= {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+        self.expected = f"a whole number {bounds}"
+
+    def read(self, value: object, at: At) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.wrong(value, at)
+        if value < self.minimum or (self.maximum is not None and value > self.maximum):
+            raise self.wrong(value, at)
+        return value
+
+
+class Seconds(Kind):
+    """A finite time span; ``zero`` says whether none at all is a choice."""
+
+    def __init__(self, *, zero: bool = False) -> None:
+        self.zero = zero
+        self.expected = f"a number of seconds {'>=' if zero else '>'} 0"
+
+    def read(self, value: object, at: At) -> float:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise self.wrong(value, at)
+        if not math.isfinite(value) or value < 0 or (value == 0 and not self.zero):
+            raise self.wrong(value, at)
+        return value
+
+
+class Text(Kind):
+    """Some text on one line."""
+
+    expected = "a text"
+
+    def read(self, value: object, at: At) -> str:
+        if isinstance(value, bool | int | float):
+            raise self.wrong(value, at, " (put it in quotes to make it a text)")
+        if not isinstance(value, str) or not value.strip() or not value.isprintable():
+            raise self.wrong(value, at)
+        return value
+
+
+class Choice(Kind):
+    """One of an enum's values."""
+
+    def __init__(self, choices: type[enum.StrEnum]) -> None:
+        self.choices = choices
+        self.expected = "one of " + ", ".join(choices)
+
+    def read(self, value: object, at: At) -> enum.StrEnum:
+        if isinstance(value, str) and value in list(self.choices):
+            return self.choices(value)
+        raise self.wrong(value, at, suggestion(value, self.choices))
+
+
+class Cidr(Kind):
+    """A network, or the single address that is one."""
+
+    expected = "an address or a network such as 10.0.0.0/8"
+
+    def read(self, value: object, at: At) -> Network:
+        if not isinstance(value, str):
+            raise self.wrong(value, at)
+        try:
+            return ipaddress.ip_network(value)
+        except ValueError:
+            raise self.wrong(value, at, _masked(value)) from None
+
+
+class BaseUrl(Kind):
+    """Where an upstream lives, kept without what the gateway appends itself.
+
+    People paste what their server printed, so a trailing slash, ``/v1`` and the two endpoints'
+    own paths are accepted and cut off; any other path stays as a prefix.
+    """
+
+    expected = "a base URL such as http://127.0.0.1:8000"
+    _ending = re.compile(r"(?:/v1(?:/chat/completions|/messages)?)?/*\Z")
+
+    def read(self, value: object, at: At) -> str:
+        parts = split_url(value)
+        if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+            raise self.wrong(value, at) if "@" not in str(value) else self._unshown(at)
+        if "@" in parts.netloc:
+            raise at.problem("expected no user or password in the URL; use api_key")
+        if parts.query or parts.fragment or str(value)[-1] in "?#":
+            raise self.wrong(value, at, " (remove the part from ? or # on)")
+        path = self._ending.sub("", parts.path.rstrip("/"))
+        return f"{parts.scheme}://{parts.netloc}{path}"
+
+    def _unshown(self, at: At) -> ConfigError:
+        return at.problem(f"expected {self.expected}, without user or password")
+
+
+class Secret(str):
+    """A text that a repr, a table or a traceback does not show."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+
+class SecretUrl(Secret):
+    """A URL that is shown without its password."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(re.sub(r"//.*@", "//***@", str(self)))
+
+
+class SecretText(Kind):
+    """A credential, with ``${VAR}`` anywhere in it read from the environment.
+
+    It travels in a header, so only visible ASCII passes; white space around it, which files and
+    environments like to add, is cut off.
+    """
+
+    expected = "a text of visible ASCII characters, or ${VAR}"
+
+    def read(self, value: object, at: At) -> Secret:
+        if not isinstance(value, str):
+            raise at.problem(f"expected {self.expected}")
+        text = expanded(value, at).strip()
+        if not re.fullmatch(r"[!-~]+", text):
+            raise at.problem(f"expected {self.expected}")
+        return Secret(text)
+
+
+class RedisUrl(SecretText):
+    """Where Redis is; the URL may hold a password."""
+
+    expected = "a URL such as redis://127.0.0.1:6379/0"
+
+    def read(self, value: object, at: At) -> SecretUrl:
+        text = super().read(value, at)
+        parts = split_url(str(text))
+        place = {"redis": "hostname", "rediss": "hostname", "unix": "path"}
+        if parts is None or not getattr(parts, place.get(parts.scheme, ""), None):
+            raise at.problem(f"expected {self.expected}")
+        return SecretUrl(text)
+
+
+class Sha256(Kind):
+    """A digest in hexadecimal, as ``sha256sum`` prints it."""
+
+    expected = "64 hexadecimal digits"
+
+    def read(self, value: object, at: At) -> str:
+        if not isinstance(value, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", value):
+            raise at.problem(f"expected {self.expected}")
+        return value.lower()
+
+
+class Nullable(Kind):
+    """Another kind, or null."""
+
+    def __init__(self, inner: Kind) -> None:
+        self.inner = inner
+        self.expected = f"{inner.expected}, or null"
+
+    def read(self, value: object, at: At) -> Any:
+        return None if value is None else self.inner.read(value, at)
+
+
+def expanded(text: str, at: At) -> str:
+    """``text`` with each ``${VAR}`` replaced.  Raises ConfigError naming the missing ones."""
+    names = re.findall(r"\$\{([^}]*)\}", text)
+    missing = sorted({name for name in names if not at.environ.get(name)})
+    if missing:
+        problems = [f"{at.path}: environment variable {name} is not set" for name in missing]
+        raise ConfigError(*problems)
+    return re.sub(r"\$\{([^}]*)\}", lambda match: at.environ[match[1]], text)
+
+
+def split_url(value: object) -> SplitResult | None:
+    """The parts of a URL, or None where it is not one (a bad port, a space, no text at all)."""
+    if not isinstance(value, str) or not re.fullmatch(r"[!-~]+", value):
+        return None
+    try:
+        parts = urlsplit(value)
+        return None if parts.port == 0 else parts
+    except ValueError:
+        return None
+
+
+def suggestion(value: object, known: Iterable[str]) -> str:
+    """`` (did you mean x?)``, or nothing where nothing is near."""
+    near = difflib.get_close_matches(str(value), list(known), n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def shown(value: object) -> str:
+    """A wrong value as its author wrote it, cut where it is long."""
+    match value:
+        case None:
+            return "nothing"
+        case dict() | Mapping():
+            return "a mapping"
+        case list() | tuple():
+            return "a list"
+        case float() if not math.isfinite(value):
+            return str(value)
+        case str() | int() | float():
+            text = json.dumps(value, ensure_ascii=False)
+            return text if len(text) <= 80 else text[:77] + '…"'
+        case _:
+            return f"a {type(value).__name__}"
+
+
+def _masked(value: str) -> str:
+    try:
+        return f" (did you mean {ipaddress.ip_network(value, strict=False)}?)"
+    except ValueError:
+        return ""
