@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
 
 import yaml
 
@@ -31,9 +30,8 @@ _PLAIN = (
 class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader with the plain scalars above and no others."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
-
+_Loader.yaml_implicit_resolvers = {}
 for _tag, _pattern, _first in _PLAIN:
     _first_characters = ["" if character == "\0" else character for character in _first]
     _Loader.add_implicit_resolver(_tag, re.compile(rf"(?:{_pattern})\Z"), _first_characters)
