@@ -98,8 +98,9 @@ class _Upstreams(Named["UpstreamConfig"]):
         owners: dict[str, str] = {}
         for name, body in value.items():
             models = body.get("models") if isinstance(body, Mapping) else None
-            for model in dict.fromkeys(models if isinstance(models, list | dict) else ()):
-                if isinstance(model, str) and owners.setdefault(model, name) != name:
+            names = models if isinstance(models, list | Mapping) else ()
+            for model in dict.fromkeys(name for name in names if isinstance(name, str)):
+                if owners.setdefault(model, name) != name:
                     here, there = at.key(name).key("models"), at.key(owners[model]).path
                     yield here.problem(f'"{model}" is a model of {there} already')
 

@@ -1,0 +1,157 @@
+"""The composition root: builds every room, and says in which order they start and stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from aiohttp import web
+
+from gateway.config import Config, UpstreamConfig, load
+from gateway.errors import ConfigError, Overloaded
+from gateway.slots.base import SlotPool
+from gateway.slots.local import LocalPool
+from gateway.upstream.session import UpstreamSession
+from gateway.web import routes
+from gateway.web.directory import line_limits
+from gateway.web.gateway import CLOSING_MESSAGE, GATEWAY, Gateway
+from gateway.web.middleware import identify_and_explain
+
+log = logging.getLogger("gateway")
+
+MAX_HEADER_BYTES = 65536
+MAX_HEADERS = 256
+LAST_FRAMES_SECONDS = 2.0
+"""What interrupted exchanges get for writing their error frame."""
+
+
+class Service:
+    """One gateway process: two listeners around one Gateway."""
+
+    def __init__(self, config: Config, gateway: Gateway) -> None:
+        self.config = config
+        self.gateway = gateway
+        self._runners: list[web.AppRunner] = []
+        self._sites: list[web.BaseSite] = []
+        self.port = 0
+        self.admin_port: int | None = None
+
+    async def start(self) -> None:
+        """Raises OSError if a port cannot be had."""
+        await self.gateway.apply(self.config)
+        admin = self.config.admin
+        if admin is not None:
+            self.admin_port = await self._listen(routes.admin(), admin.host, admin.port)
+        listen = self.config.listen
+        self.port = await self._listen(routes.surface(), listen.host, listen.port)
+
+    async def reload(self, config: Config) -> None:
+        """Takes ``config`` into force; what only a restart can change is said in the log."""
+        for setting in ("listen", "admin", "slots"):
+            if getattr(config, setting) != getattr(self.config, setting):
+                log.warning("reload: %s has changed, which takes a restart", setting)
+        self.config = config
+        await self.gateway.apply(config)
+
+    async def close(self) -> None:
+        """The way out: nobody new, waiters told at once, running exchanges given their grace."""
+        for site in self._sites:
+            await site.stop()
+        self.gateway.begin_closing()
+        await self._let_finish(self.config.shutdown.grace_seconds)
+        self.gateway.running.interrupt_all(Overloaded(CLOSING_MESSAGE, retry_after=1))
+        await self._let_finish(LAST_FRAMES_SECONDS)
+        for runner in self._runners:
+            await runner.cleanup()
+        await self.gateway.stop()
+
+    async def _let_finish(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.gateway.running.idle()
+
+    async def _listen(self, table: list[web.RouteDef], host: str, port: int) -> int:
+        runner = web.AppRunner(
+            application(self.gateway, table),
+            handler_cancellation=True,
+            access_log=None,
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
+            max_headers=MAX_HEADERS,
+            shutdown_timeout=LAST_FRAMES_SECONDS,
+        )
+        await runner.setup()
+        self._runners.append(runner)
+        site = web.TCPSite(runner, host, port, backlog=1024)
+        await site.start()
+        self._sites.append(site)
+        return site.port
+
+
+def application(gateway: Gateway, table: list[web.RouteDef]) -> web.Application:
+    app = web.Application(middlewares=[identify_and_explain])
+    app[GATEWAY] = gateway
+    app.add_routes(table)
+    return app
+
+
+def build(config: Config) -> Service:
+    """Everything, not yet started; needs a running event loop."""
+    return Service(config, Gateway(config, UpstreamSession(), pool_factory(config)))
+
+
+def pool_factory(config: Config) -> Callable[[UpstreamConfig], SlotPool]:
+    def local(upstream: UpstreamConfig) -> SlotPool:
+        return LocalPool(slots=upstream.slots, limits=line_limits(upstream))
+
+    return local
+
+
+@contextlib.asynccontextmanager
+async def running(config: Config) -> AsyncIterator[Service]:
+    """A started service, closed with the block; what tests and tools use."""
+    service = build(config)
+    try:
+        await service.start()
+        yield service
+    finally:
+        await service.close()
+
+
+async def serve(config: Config, path: Path) -> None:
+    """Runs until SIGTERM or SIGINT; SIGHUP reads ``path`` again.  Raises OSError for a port."""
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    reloads: set[asyncio.Task[None]] = set()
+    async with running(config) as service:
+
+        def on_hangup() -> None:
+            task = loop.create_task(reload(service, path))
+            reloads.add(task)
+            task.add_done_callback(reloads.discard)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, ended.set)
+        loop.add_signal_handler(signal.SIGHUP, on_hangup)
+        log.info("listening on %s:%s", config.listen.host, service.port)
+        await ended.wait()
+        log.info("closing")
+        if reloads:
+            await asyncio.wait(reloads)
+
+
+async def reload(service: Service, path: Path) -> None:
+    """Reads the file again; a broken one is logged and changes nothing."""
+    try:
+        config = load(path)
+    except ConfigError as error:
+        for problem in error.problems:
+            log.error("reload: %s", problem)
+        log.error("reload: the old configuration stays in force")
+        return
+    await service.reload(config)
+    log.info("reload: the new configuration is in force")

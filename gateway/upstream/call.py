@@ -1,0 +1,157 @@
+"""One request to an upstream, and the one place where aiohttp's errors become ours.
+
+A call is closed synchronously, so that its exchange can give the slot back in the same breath:
+closing means the socket, never draining what the upstream still wants to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from gateway.errors import GatewayError, UpstreamFailed, UpstreamTimeout
+from gateway.upstream.session import UpstreamSession
+
+
+class UpstreamCall:
+    """``name`` is the upstream's public name: errors never show its address."""
+
+    __slots__ = (
+        "_body",
+        "_headers",
+        "_name",
+        "_response",
+        "_sending",
+        "_session",
+        "_timeout",
+        "_url",
+    )
+
+    def __init__(
+        self,
+        session: UpstreamSession,
+        name: str,
+        url: URL,
+        *,
+        headers: CIMultiDict[str],
+        body: bytes,
+        connect_seconds: float,
+    ) -> None:
+        self._session = session
+        self._name = name
+        self._url = url
+        self._headers = headers
+        self._body = body
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds)
+        self._response: aiohttp.ClientResponse | None = None
+        self._sending: asyncio.Task[object] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connection unless its answer has been read to the end.  Idempotent."""
+        if self._sending is not None:
+            self._session.abandon(self._sending)
+            self._sending = None
+        if self._response is not None:
+            self._response.close()
+            self._response = None
+
+    # --- the request ---------------------------------------------------------------------------
+
+    async def send(self) -> None:
+        """Returns with the answer's status and headers.  Raises UpstreamFailed, UpstreamTimeout."""
+        try:
+            self._response = await self._post()
+        except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
+            raise self._explain(error) from error
+
+    def begin_sending(self) -> asyncio.Task[object]:
+        """``send`` as a task of this call's own, while an exchange has things to say."""
+        self._sending = asyncio.get_running_loop().create_task(self.send())
+        return self._sending
+
+    async def _post(self) -> aiohttp.ClientResponse:
+        return await self._session.http.post(
+            self._url,
+            data=self._body,
+            headers=self._headers,
+            timeout=self._timeout,
+            allow_redirects=False,
+        )
+
+    # --- the answer ----------------------------------------------------------------------------
+
+    @property
+    def status(self) -> int:
+        return self._answer().status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._answer().headers
+
+    @property
+    def content_type(self) -> str:
+        return self._answer().content_type
+
+    async def read(self) -> bytes:
+        """Whatever has arrived, at least one byte; empty at the end.  Cancelling loses nothing.
+
+        Raises UpstreamFailed.
+        """
+        try:
+            return await self._answer().content.readany()
+        except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
+            raise self._explain(error) from error
+
+    async def read_head(self, most: int) -> bytes:
+        """The first ``most`` bytes of the body, or all of it: enough of an error to explain it."""
+        head = bytearray()
+        while len(head) < most and (data := await self.read()):
+            head += data
+        return bytes(head[:most])
+
+    def _answer(self) -> aiohttp.ClientResponse:
+        assert self._response is not None, "the call has not been answered"
+        return self._response
+
+    # --- failures ------------------------------------------------------------------------------
+
+    def _explain(self, error: Exception) -> GatewayError:
+        if isinstance(error, aiohttp.ClientConnectorDNSError):
+            return self._failed("its name cannot be resolved", "dns")
+        if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
+            return self._failed("its TLS certificate or handshake was refused", "tls")
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            return UpstreamTimeout(
+                f"The upstream {self._name} did not accept a connection in time.", kind="connect"
+            )
+        if isinstance(error, TimeoutError):
+            return UpstreamTimeout(
+                f"The upstream {self._name} was silent for too long.", kind="idle"
+            )
+        if isinstance(error, aiohttp.ClientConnectorError):
+            return self._failed("it cannot be reached", "connect")
+        if isinstance(error, aiohttp.ServerDisconnectedError):
+            return self._failed("it closed the connection without an answer", "disconnected")
+        if isinstance(error, aiohttp.ClientResponseError | ValueError):
+            return self._failed("its answer is not HTTP that anyone can read", "garbage")
+        return self._failed("the connection broke off", "broken")
+
+    def _failed(self, why: str, kind: str) -> UpstreamFailed:
+        return UpstreamFailed(f"The upstream {self._name} failed: {why}.", kind=kind)

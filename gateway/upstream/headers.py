@@ -1,0 +1,76 @@
+"""Which headers travel, in both directions: only those on these lists.
+
+A list of what may pass cannot forget a hop-by-hop header, one nominated by ``Connection``, a
+cookie or a client's key.  Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from multidict import CIMultiDict
+
+from gateway.config import Dialect
+
+#: What a native upstream is told of the client's request, beside what the gateway sets itself.
+UP_NATIVE = ("anthropic-version", "anthropic-beta")
+
+#: The contract's newest date that every server we know accepts; a client may omit the header,
+#: a native upstream may insist on it.
+DEFAULT_VERSION = "2023-06-01"
+
+#: What a client is told of a native upstream's answer.
+DOWN_NATIVE_PREFIXES = ("anthropic-ratelimit-",)
+
+
+def to_upstream(
+    dialect: Dialect,
+    client_headers: Mapping[str, str],
+    *,
+    api_key: str | None,
+    stream: bool,
+    request_id: str,
+) -> CIMultiDict[str]:
+    """The headers of the upstream's request.
+
+    Compression is refused, since a relay must see frames as they come and the client may not
+    understand what the upstream chose.  The credential is the gateway's own or none.
+    """
+    headers: CIMultiDict[str] = CIMultiDict()
+    headers["Content-Type"] = "application/json"
+    headers["Accept"] = "text/event-stream" if stream else "application/json"
+    headers["Accept-Encoding"] = "identity"
+    headers["X-Request-Id"] = request_id
+    if api_key:
+        headers["Authorization"] = f"Bearer {api_key}"
+    if dialect is Dialect.ANTHROPIC:
+        if api_key:
+            headers["x-api-key"] = api_key
+        headers["anthropic-version"] = DEFAULT_VERSION
+        for name in UP_NATIVE:
+            if value := client_headers.get(name):
+                headers[name] = value
+    return headers
+
+
+def to_client(dialect: Dialect, upstream_headers: Mapping[str, str]) -> CIMultiDict[str]:
+    """What of the upstream's headers the client gets; the rest is the gateway's own."""
+    headers: CIMultiDict[str] = CIMultiDict()
+    if dialect is Dialect.ANTHROPIC:
+        for name, value in upstream_headers.items():
+            if name.lower().startswith(DOWN_NATIVE_PREFIXES) and is_plain(value):
+                headers[name] = value
+    return headers
+
+
+def is_plain(value: str) -> bool:
+    """Whether a value can stand in a header without breaking it: no control characters."""
+    return all(" " <= character <= "~" or character == "\t" for character in value)
+
+
+def retry_after(upstream_headers: Mapping[str, str]) -> int | None:
+    """Whole seconds from ``retry-after``; dates and nonsense are not worth guessing at."""
+    value = upstream_headers.get("Retry-After", "").strip()
+    if not value.isascii() or not value.isdigit() or len(value) > 6:
+        return None
+    return max(1, int(value))

@@ -1,0 +1,76 @@
+"""What all handlers share: the config in force, the directory, the session, who is running."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from aiohttp import web
+
+from gateway.config import Config, Server
+from gateway.errors import Overloaded
+from gateway.upstream.server import ask_server
+from gateway.upstream.session import UpstreamSession
+from gateway.web.bodies import BodyBudget
+from gateway.web.directory import Directory, PoolFactory, Upstream
+from gateway.web.record import Observers
+from gateway.web.running import Running
+
+CLOSING_MESSAGE = "The gateway is closing; try again in a moment."
+
+
+class Gateway:
+    """The state of one gateway process; made by ``app``, read by the handlers."""
+
+    def __init__(self, config: Config, session: UpstreamSession, make_pool: PoolFactory) -> None:
+        self.config = config
+        self.session = session
+        self.directory = Directory(make_pool)
+        self.bodies = BodyBudget()
+        self.running = Running()
+        self.observers = Observers()
+        self.closing = False
+        self.started_at = time.monotonic()
+        self._servers: dict[str, asyncio.Task[str | None]] = {}
+
+    @property
+    def ready(self) -> bool:
+        return not self.closing and all(upstream.pool.reachable for upstream in self.directory)
+
+    def refuse_if_closing(self) -> None:
+        if self.closing:
+            raise Overloaded(CLOSING_MESSAGE, retry_after=1)
+
+    async def apply(self, config: Config) -> None:
+        """Takes a new config into force without dropping a stream."""
+        self.config = config
+        await self.directory.apply(config)
+
+    def begin_closing(self) -> None:
+        """Ends everybody's wait at once; running exchanges go on."""
+        self.closing = True
+        self.directory.close()
+
+    async def server_of(self, upstream: Upstream) -> str:
+        """What the upstream is: as configured, or asked for once; ``other`` while unknown."""
+        config = upstream.config
+        if config.server is not Server.AUTO:
+            return config.server.value
+        task = self._servers.get(config.url)
+        if task is None or (task.done() and task.result() is None):
+            task = asyncio.create_task(
+                ask_server(self.session, upstream.url(""), api_key=config.api_key)
+            )
+            self._servers[config.url] = task
+        return await asyncio.shield(task) or Server.OTHER.value
+
+    async def stop(self) -> None:
+        """After the last exchange."""
+        for task in self._servers.values():
+            task.cancel()
+        await asyncio.gather(*self._servers.values(), return_exceptions=True)
+        await self.directory.stop()
+        await self.session.close()
+
+
+GATEWAY = web.AppKey("GATEWAY", Gateway)

@@ -1,0 +1,39 @@
+"""Around every handler: the request's id, and Anthropic's shape for whatever goes wrong."""
+
+from __future__ import annotations
+
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler
+
+from gateway.errors import InvalidRequest
+from gateway.web.admission import refuse_large
+from gateway.web.gateway import GATEWAY
+from gateway.web.identity import client_of, request_id_of
+from gateway.web.replies import error_reply, of_exception
+
+REQUEST_ID = web.RequestKey("REQUEST_ID", str)
+
+
+@web.middleware
+async def identify_and_explain(request: web.Request, handler: Handler) -> web.StreamResponse:
+    config = request.app[GATEWAY].config
+    request_id = request[REQUEST_ID] = request_id_of(request, config.listen.trusted_proxies)
+    try:
+        response = await handler(request)
+    except Exception as error:
+        response = error_reply(of_exception(error, request, request_id), request_id)
+    if not response.prepared:
+        response.headers.setdefault("request-id", request_id)
+    return response
+
+
+async def expect_continue(request: web.Request) -> web.StreamResponse | None:
+    """Answers ``Expect: 100-continue`` itself, after refusing what would be refused anyway."""
+    gateway = request.app[GATEWAY]
+    if request.headers.get(hdrs.EXPECT, "").lower() != "100-continue":
+        raise InvalidRequest("expect: only 100-continue is understood")
+    client_of(request, gateway.config.auth.keys, gateway.config.listen.trusted_proxies)
+    refuse_large(request.content_length or 0, gateway)
+    assert request.transport is not None
+    request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    return None
