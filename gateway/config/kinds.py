@@ -28,7 +28,8 @@ class At(NamedTuple):
     environ: Mapping[str, str]
 
     def key(self, name: object) -> At:
-        return self._replace(path=f"{self.path}.{name}" if self.path else str(name))
+        name = str(name) if str(name).isprintable() else json.dumps(name)
+        return self._replace(path=f"{self.path}.{name}" if self.path else name)
 
     def item(self, number: int) -> At:
         return self._replace(path=f"{self.path}[{number}]")
