@@ -16,9 +16,10 @@ from gateway.errors import ConfigError, Overloaded
 from gateway.slots.base import SlotPool
 from gateway.slots.local import LocalPool
 from gateway.upstream.session import UpstreamSession
-from gateway.web import routes
+from gateway.web import journal, routes
 from gateway.web.directory import line_limits
 from gateway.web.gateway import CLOSING_MESSAGE, GATEWAY, Gateway
+from gateway.web.listener import Runner
 from gateway.web.middleware import identify_and_explain
 
 log = logging.getLogger("gateway")
@@ -75,7 +76,7 @@ class Service:
                 await self.gateway.running.idle()
 
     async def _listen(self, table: list[web.RouteDef], host: str, port: int) -> int:
-        runner = web.AppRunner(
+        runner = Runner(
             application(self.gateway, table),
             handler_cancellation=True,
             access_log=None,
@@ -101,7 +102,9 @@ def application(gateway: Gateway, table: list[web.RouteDef]) -> web.Application:
 
 def build(config: Config) -> Service:
     """Everything, not yet started; needs a running event loop."""
-    return Service(config, Gateway(config, UpstreamSession(), pool_factory(config)))
+    gateway = Gateway(config, UpstreamSession(), pool_factory(config))
+    gateway.observers.add(journal.write)
+    return Service(config, gateway)
 
 
 def pool_factory(config: Config) -> Callable[[UpstreamConfig], SlotPool]:

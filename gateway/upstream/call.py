@@ -31,6 +31,7 @@ class UpstreamCall:
         "_session",
         "_timeout",
         "_url",
+        "reused_connection",
     )
 
     def __init__(
@@ -51,6 +52,7 @@ class UpstreamCall:
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds)
         self._response: aiohttp.ClientResponse | None = None
         self._sending: asyncio.Task[object] | None = None
+        self.reused_connection = False
 
     def __enter__(self) -> Self:
         return self
@@ -87,13 +89,25 @@ class UpstreamCall:
         return self._sending
 
     async def _post(self) -> aiohttp.ClientResponse:
-        return await self._session.http.post(
-            self._url,
-            data=self._body,
-            headers=self._headers,
-            timeout=self._timeout,
-            allow_redirects=False,
-        )
+        """Posts, again if a pooled connection turns out to be closed at its other end.
+
+        A server may close an idle connection in the very moment it is used again; nothing of the
+        request was looked at then.  On a new connection the same failure is the upstream's.
+        """
+        while True:
+            self.reused_connection = False
+            try:
+                return await self._session.http.post(
+                    self._url,
+                    data=self._body,
+                    headers=self._headers,
+                    timeout=self._timeout,
+                    allow_redirects=False,
+                    trace_request_ctx=self,
+                )
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                if not self.reused_connection:
+                    raise
 
     # --- the answer ----------------------------------------------------------------------------
 

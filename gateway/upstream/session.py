@@ -9,8 +9,9 @@ connection that is just being closed fails, hence a much shorter keep-alive of o
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
-from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector, TraceConfig
 
 IDLE_CONNECTION_SECONDS = 2.0
 READ_BUFFER_BYTES = 65536
@@ -29,16 +30,36 @@ class UpstreamSession:
             auto_decompress=True,
             read_bufsize=READ_BUFFER_BYTES,
             skip_auto_headers=("User-Agent",),
+            trace_configs=[_tell_reuse()],
         )
 
     def abandon(self, task: asyncio.Task[object]) -> None:
         """Cancels a request whose exchange is over, and keeps it until it has noticed."""
         if not task.done():
             self._abandoned.add(task)
-            task.add_done_callback(self._abandoned.discard)
+            task.add_done_callback(self._noticed)
             task.cancel()
+        elif not task.cancelled():
+            task.exception()
+
+    def _noticed(self, task: asyncio.Task[object]) -> None:
+        self._abandoned.discard(task)
+        if not task.cancelled():
+            task.exception()
 
     async def close(self) -> None:
         if self._abandoned:
             await asyncio.wait(self._abandoned)
         await self.http.close()
+
+
+def _tell_reuse() -> TraceConfig:
+    """Tells a call, passed as its request's context, that it runs on a pooled connection."""
+
+    async def mark(session: ClientSession, context: SimpleNamespace, params: object) -> None:
+        if context.trace_request_ctx is not None:
+            context.trace_request_ctx.reused_connection = True
+
+    trace = TraceConfig()
+    trace.on_connection_reuseconn.append(mark)
+    return trace
