@@ -65,10 +65,10 @@ def _rows(path: str, section: object) -> Iterator[Row]:
                 yield from _rows(f"{at}.{name}", upstream)
         elif field.name != "name":
             is_default = field.name in defaults and value == defaults[field.name]
-            yield Row(at, _shown(value), "default" if is_default else "set")
+            yield Row(at, shown(value), "default" if is_default else "set")
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     match value:
         case None:
             return "null"
