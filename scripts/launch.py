@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import sys
@@ -81,7 +82,7 @@ class Processes:
 
 
 async def run(arguments: argparse.Namespace) -> int:
-    path = SCRIPTS / "stub.yaml" if arguments.stub else ROOT / "config.yaml"
+    path = arguments.config or (SCRIPTS / "stub.yaml" if arguments.stub else ROOT / "config.yaml")
     config = load(path)
     refuse_taken_ports(config, path)
     processes = Processes()
@@ -169,13 +170,19 @@ def refuse_taken_ports(config: Config, path: Path) -> None:
             except OSError:
                 raise CannotStart(
                     f"Port {port} is taken: end what uses it (ss -ltnp 'sport = :{port}'), "
-                    f"or change {setting} in {path.relative_to(ROOT)}."
+                    f"or change {setting} in {os.path.relpath(path)}."
                 ) from None
+
+
+def full_path(name: str) -> Path:
+    """The children run in another folder than the person who types."""
+    return Path(name).resolve()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/run", description="The gateway, to try it.")
     parser.add_argument("--stub", action="store_true", help="scripted upstreams, no model")
+    parser.add_argument("--config", type=full_path, help="another file than config.yaml")
     arguments = parser.parse_args()
     try:
         return asyncio.run(run(arguments))
