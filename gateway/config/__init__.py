@@ -1,8 +1,9 @@
 """The configuration: one YAML file, read once into frozen, typed values.
 
-``schema`` is the shape and the defaults, as data; ``kinds`` and ``sections`` read values into it
-and name the path of everything that is wrong; ``document`` is the YAML file itself; ``table``
-shows the result to people.  ``docs/config.md`` documents every setting, which a test checks.
+``schema`` is the shape and the defaults, as data; ``kinds``, ``secrets`` and ``sections`` read
+values into it and name the path of everything that is wrong; ``document`` is the YAML file itself;
+``table`` shows the result to people.  ``docs/config.md`` documents every setting, which a test
+checks.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gateway.config import document
-from gateway.config.kinds import At, Secret, SecretUrl
+from gateway.config.kinds import At
 from gateway.config.schema import (
     AdminConfig,
     AuthConfig,
@@ -31,6 +32,7 @@ from gateway.config.schema import (
     TimeoutsConfig,
     UpstreamConfig,
 )
+from gateway.config.secrets import Secret, SecretUrl
 from gateway.config.sections import Section
 from gateway.config.table import Row, check, describe
 

@@ -1,7 +1,7 @@
 """Kinds of single values: what is accepted, what it becomes, and how a wrong one is answered.
 
 A kind is small and knows its own words: ``Whole(1)`` accepts 6, refuses ``"six"`` with
-``expected a whole number >= 1, got "six"``.  Values of secret kinds are never repeated.
+``expected a whole number >= 1, got "six"``.
 """
 
 from __future__ import annotations
@@ -147,67 +147,6 @@ class BaseUrl(Kind):
         return at.problem(f"expected {self.expected}, without user or password")
 
 
-class Secret(str):
-    """A text that a repr, a table or a traceback does not show."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'***'"
-
-
-class SecretUrl(Secret):
-    """A URL that is shown without its password."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return repr(re.sub(r"//.*@", "//***@", str(self)))
-
-
-class SecretText(Kind):
-    """A credential, with ``${VAR}`` anywhere in it read from the environment.
-
-    It travels in a header, so only visible ASCII passes; white space around it, which files and
-    environments like to add, is cut off.
-    """
-
-    expected = "a text of visible ASCII characters, or ${VAR}"
-
-    def read(self, value: object, at: At) -> Secret:
-        if not isinstance(value, str):
-            raise at.problem(f"expected {self.expected}")
-        text = expanded(value, at).strip()
-        if not re.fullmatch(r"[!-~]+", text):
-            raise at.problem(f"expected {self.expected}")
-        return Secret(text)
-
-
-class RedisUrl(SecretText):
-    """Where Redis is; the URL may hold a password."""
-
-    expected = "a URL such as redis://127.0.0.1:6379/0"
-
-    def read(self, value: object, at: At) -> SecretUrl:
-        text = super().read(value, at)
-        parts = split_url(str(text))
-        place = {"redis": "hostname", "rediss": "hostname", "unix": "path"}
-        if parts is None or not getattr(parts, place.get(parts.scheme, ""), None):
-            raise at.problem(f"expected {self.expected}")
-        return SecretUrl(text)
-
-
-class Sha256(Kind):
-    """A digest in hexadecimal, as ``sha256sum`` prints it."""
-
-    expected = "64 hexadecimal digits"
-
-    def read(self, value: object, at: At) -> str:
-        if not isinstance(value, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", value):
-            raise at.problem(f"expected {self.expected}")
-        return value.lower()
-
-
 class Nullable(Kind):
     """Another kind, or null."""
 
@@ -217,16 +156,6 @@ class Nullable(Kind):
 
     def read(self, value: object, at: At) -> Any:
         return None if value is None else self.inner.read(value, at)
-
-
-def expanded(text: str, at: At) -> str:
-    """``text`` with each ``${VAR}`` replaced.  Raises ConfigError naming the missing ones."""
-    names = re.findall(r"\$\{([^}]*)\}", text)
-    missing = sorted({name for name in names if not at.environ.get(name)})
-    if missing:
-        problems = [f"{at.path}: environment variable {name} is not set" for name in missing]
-        raise ConfigError(*problems)
-    return re.sub(r"\$\{([^}]*)\}", lambda match: at.environ[match[1]], text)
 
 
 def split_url(value: object) -> SplitResult | None:

@@ -21,15 +21,11 @@ from gateway.config.kinds import (
     Kind,
     Network,
     Nullable,
-    RedisUrl,
     Seconds,
-    Secret,
-    SecretText,
-    SecretUrl,
-    Sha256,
     Text,
     Whole,
 )
+from gateway.config.secrets import RedisUrl, Secret, SecretText, SecretUrl, Sha256
 from gateway.config.sections import ListOf, Named, Section
 from gateway.errors import ConfigError
 

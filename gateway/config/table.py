@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.config.kinds import Secret
+from gateway.config.secrets import Secret
 from gateway.config.sections import defaults_of
 from gateway.errors import ConfigError
 
