@@ -1,0 +1,127 @@
+"""The outer part of a Messages request: what the gateway itself must know, and no more.
+
+A body is checked once and kept as the bytes it came in.  Messages are only counted and their
+roles looked at: for an upstream that speaks Anthropic their content is its own affair, and a
+prompt of many megabytes is never unpacked.  Unknown fields are nobody's fault: Anthropic adds
+some every month (platform.claude.com, "Messages").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta, Raw
+
+from gateway.errors import InvalidRequest
+from gateway.relay.decoding import decode
+
+WHITESPACE: Final = b" \t\r\n"
+
+
+class MessageHead(msgspec.Struct, frozen=True):
+    role: str
+    content: Raw
+
+
+Model = Annotated[str, Meta(min_length=1)]
+Messages = Annotated[list[MessageHead], Meta(min_length=1)]
+
+
+class MessagesHead(msgspec.Struct, frozen=True):
+    """What ``POST /v1/messages`` must have; the order is the order in which it is missed."""
+
+    model: Model
+    max_tokens: Annotated[int, Meta(ge=1)]
+    messages: Messages
+    stream: bool | None = None
+    stop_sequences: list[str] | None = None
+
+
+class CountHead(msgspec.Struct, frozen=True):
+    """What ``POST /v1/messages/count_tokens`` must have."""
+
+    model: Model
+    messages: Messages
+
+
+MESSAGES = msgspec.json.Decoder(MessagesHead)
+COUNT = msgspec.json.Decoder(CountHead)
+FIELDS = msgspec.json.Decoder(dict[str, Raw])
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A request whose outer part is valid.  ``max_tokens`` is None in a count_tokens request."""
+
+    body: bytes
+    model: str
+    max_tokens: int | None = None
+    stream: bool = False
+    stop_sequences: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Envelope {self.model!r} stream={self.stream} {len(self.body)} bytes>"
+
+    def for_native(self, upstream_model: str, max_output_tokens: int | None) -> bytes:
+        """The body for an upstream that speaks Anthropic.
+
+        The client's own bytes where nothing has to change; otherwise only the outermost object
+        is written anew, and every value but the changed ones keeps its bytes and its place.
+        ``max_output_tokens`` lowers ``max_tokens`` and never raises it.
+        """
+        fields = FIELDS.decode(self.body)
+        unambiguous = has_each_name_once(self.body, fields)
+        most = capped(self.max_tokens, max_output_tokens)
+        if upstream_model == self.model and most == self.max_tokens and unambiguous:
+            return self.body
+        fields["model"] = Raw(msgspec.json.encode(upstream_model))
+        if most is not None:
+            fields["max_tokens"] = Raw(msgspec.json.encode(most))
+        return msgspec.json.encode(fields)
+
+
+def parse_envelope(body: bytes) -> Envelope:
+    """The envelope of a Messages request.  Raises InvalidRequest, whatever the bytes are."""
+    head = decode(MESSAGES, checked_text(body))
+    return Envelope(
+        body=body,
+        model=head.model,
+        max_tokens=head.max_tokens,
+        stream=bool(head.stream),
+        stop_sequences=tuple(head.stop_sequences or ()),
+    )
+
+
+def parse_count_envelope(body: bytes) -> Envelope:
+    """The envelope of a count_tokens request.  Raises InvalidRequest."""
+    return Envelope(body=body, model=decode(COUNT, checked_text(body)).model)
+
+
+def capped(max_tokens: int | None, most: int | None) -> int | None:
+    if max_tokens is None or most is None:
+        return max_tokens
+    return min(max_tokens, most)
+
+
+def checked_text(body: bytes) -> bytes:
+    """The body if it is UTF-8 all through: the decoder does not look into what it skips."""
+    if not body.strip(WHITESPACE):
+        raise InvalidRequest("The request body is empty.")
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"The request body is not UTF-8 at byte {error.start}.") from None
+    return body
+
+
+def has_each_name_once(body: bytes, fields: dict[str, Raw]) -> bool:
+    """Whether every reader sees the same fields in ``body``.
+
+    Where a name is there twice some servers take the first and others, like us, the last; a
+    request could then be admitted as one model and run as another.  What we read, written anew,
+    is shorter than such a body, once the blanks are left out on both sides.
+    """
+    written = msgspec.json.encode(fields)
+    return len(body.translate(None, WHITESPACE)) == len(written.translate(None, WHITESPACE))
