@@ -59,6 +59,14 @@ def decode_any(document: bytes | msgspec.Raw, at: str) -> Any:
 ANYTHING: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
+def compact(value: Any) -> str:
+    """A decoded value as JSON text again.  Raises InvalidRequest if it is nested too deeply."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except RecursionError:
+        raise InvalidRequest("The request body is not usable: nested too deeply") from None
+
+
 def in_our_words(complaint: str, at: str = "") -> str:
     """``Expected `int`, got `str` - at `$.max_tokens``` as ``max_tokens: Input should be …``."""
     what, place = complaint, at
