@@ -82,8 +82,9 @@ def in_our_words(complaint: str, at: str = "") -> str:
 
 
 def wanted(found: re.Match[str]) -> str:
-    kinds = [KINDS.get(kind.strip(), kind.strip()) for kind in found["kind"].split("|")]
-    kind = " or ".join(kind for kind in kinds if kind != "null") or "null"
+    names = [name.strip() for name in found["kind"].split("|")]
+    unsaid = {"null", "int"} if "float" in names else {"null"}
+    kind = " or ".join(KINDS.get(name, name) for name in names if name not in unsaid) or "null"
     match found["bound"]:
         case ">=":
             return f"{kind} greater than or equal to {found['most']}"

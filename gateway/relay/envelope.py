@@ -71,7 +71,7 @@ class Envelope:
         is written anew, and every value but the changed ones keeps its bytes and its place.
         ``max_output_tokens`` lowers ``max_tokens`` and never raises it.
         """
-        fields = FIELDS.decode(self.body)
+        fields = decode(FIELDS, self.body)
         unambiguous = has_each_name_once(self.body, fields)
         most = capped(self.max_tokens, max_output_tokens)
         if upstream_model == self.model and most == self.max_tokens and unambiguous:

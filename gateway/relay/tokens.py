@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from gateway.relay.decoding import decode_any
+from gateway.relay.decoding import decode, decode_any
 from gateway.relay.envelope import FIELDS, Envelope
 
 BYTES_PER_TOKEN: Final = 4
@@ -27,7 +27,7 @@ UNREAD: Final = frozenset({"cache_control", "signature", "citations"})
 
 def estimate_tokens(envelope: Envelope) -> int:
     """Input tokens, at least 1.  Raises InvalidRequest if the prompt is not JSON all through."""
-    fields = FIELDS.decode(envelope.body)
+    fields = decode(FIELDS, envelope.body)
     return max(1, sum(weight(fields[name], name) for name in COUNTED if name in fields))
 
 
