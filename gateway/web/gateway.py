@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 
 from aiohttp import web
 
@@ -15,6 +16,9 @@ from gateway.web.bodies import BodyBudget
 from gateway.web.directory import Directory, PoolFactory, Upstream
 from gateway.web.record import Observers
 from gateway.web.running import Running
+
+ASK_AGAIN_SECONDS = 30.0
+"""After a server that did not answer at all."""
 
 CLOSING_MESSAGE = "The gateway is closing; try again in a moment."
 
@@ -31,7 +35,7 @@ class Gateway:
         self.observers = Observers()
         self.closing = False
         self.started_at = time.monotonic()
-        self._servers: dict[str, asyncio.Task[str | None]] = {}
+        self._servers: dict[str, Asking] = {}
 
     @property
     def ready(self) -> bool:
@@ -56,21 +60,39 @@ class Gateway:
         config = upstream.config
         if config.server is not Server.AUTO:
             return config.server.value
-        task = self._servers.get(config.url)
-        if task is None or (task.done() and task.result() is None):
-            task = asyncio.create_task(
-                ask_server(self.session, upstream.url(""), api_key=config.api_key)
-            )
-            self._servers[config.url] = task
-        return await asyncio.shield(task) or Server.OTHER.value
+        asking = self._servers.get(config.url)
+        if asking is None or asking.is_over:
+            asking = Asking(ask_server(self.session, upstream.url(""), api_key=config.api_key))
+            self._servers[config.url] = asking
+        return await asking.answer() or Server.OTHER.value
 
     async def stop(self) -> None:
         """After the last exchange."""
-        for task in self._servers.values():
-            task.cancel()
-        await asyncio.gather(*self._servers.values(), return_exceptions=True)
+        for asking in self._servers.values():
+            await asking.stop()
         await self.directory.stop()
         await self.session.close()
+
+
+class Asking:
+    """One question about what a server is, shared by all who want to know."""
+
+    def __init__(self, question: Coroutine[None, None, str | None]) -> None:
+        self._task = asyncio.create_task(question)
+        self._began = time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it went unanswered and it is time to ask again."""
+        waited = time.monotonic() - self._began
+        return self._task.done() and self._task.result() is None and waited > ASK_AGAIN_SECONDS
+
+    async def answer(self) -> str | None:
+        return await asyncio.shield(self._task)
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.wait((self._task,))
 
 
 GATEWAY = web.AppKey("GATEWAY", Gateway)

@@ -16,6 +16,9 @@ from gateway.errors import NotAuthenticated
 
 Networks = Sequence[IPv4Network | IPv6Network]
 
+REQUEST_ID = web.RequestKey("REQUEST_ID", str)
+"""Where the middleware keeps the id that header, error body and log line share."""
+
 _WELL_FORMED_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 

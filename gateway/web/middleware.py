@@ -8,10 +8,8 @@ from aiohttp.typedefs import Handler
 from gateway.errors import InvalidRequest
 from gateway.web.admission import refuse_large
 from gateway.web.gateway import GATEWAY
-from gateway.web.identity import client_of, request_id_of
+from gateway.web.identity import REQUEST_ID, client_of, request_id_of
 from gateway.web.replies import error_reply, of_exception
-
-REQUEST_ID = web.RequestKey("REQUEST_ID", str)
 
 
 @web.middleware

@@ -7,7 +7,8 @@ from aiohttp import web
 from gateway.web.catalog import count_tokens, list_models, one_model
 from gateway.web.exchange import Exchange
 from gateway.web.gateway import GATEWAY
-from gateway.web.middleware import REQUEST_ID, expect_continue
+from gateway.web.identity import REQUEST_ID
+from gateway.web.middleware import expect_continue
 from gateway.web.status import healthz, readyz, status_json
 
 PROBES = ("/llm", "/llm/", "/llm/api/hello")

@@ -14,7 +14,13 @@ import msgspec
 
 from gateway.errors import InvalidRequest
 from gateway.relay.anthropic_openai.messages import chat_messages
-from gateway.relay.anthropic_openai.prompt import OutputFormat, Prompt, read_prompt
+from gateway.relay.anthropic_openai.prompt import (
+    AssistantMessage,
+    OutputFormat,
+    Prompt,
+    Thinking,
+    read_prompt,
+)
 from gateway.relay.anthropic_openai.servers import Fields, ServerTraits, traits_of
 from gateway.relay.anthropic_openai.tools import tool_fields
 from gateway.relay.anthropic_openai.turns import Turn, system_text, turns_of
@@ -27,13 +33,16 @@ def to_openai(
     upstream_model: str,
     max_output_tokens: int | None = None,
     server: str | None = None,
+    prompt: Prompt | None = None,
 ) -> bytes:
     """The body for ``POST /v1/chat/completions``.
+
+    ``prompt`` is what ``read_prompt`` made of the envelope, for a caller that has it already.
 
     ``max_output_tokens`` lowers ``max_tokens`` and never raises it; ``server`` is the kind of
     server as in the configuration.  Raises InvalidRequest.
     """
-    prompt = read_prompt(envelope.body)
+    prompt = prompt or read_prompt(envelope.body)
     fields: dict[str, Any] = {"model": upstream_model}
     fields |= prompt_fields(prompt, traits_of(server))
     if envelope.max_tokens is not None:
@@ -42,6 +51,21 @@ def to_openai(
     if envelope.stream:
         fields |= {"stream": True, "stream_options": {"include_usage": True}}
     return msgspec.json.encode(fields)
+
+
+def depends_on_server(prompt: Prompt) -> bool:
+    """Whether what the server is makes a difference to its translation; for most it does not."""
+    last = prompt.messages[-1] if prompt.messages else None
+    return (
+        isinstance(last, AssistantMessage)
+        or (prompt.thinking is not None and prompt.thinking.type != "adaptive")
+        or any(
+            isinstance(block, Thinking)
+            for message in prompt.messages
+            if isinstance(message, AssistantMessage) and not isinstance(message.content, str)
+            for block in message.content
+        )
+    )
 
 
 def prompt_fields(prompt: Prompt, traits: ServerTraits) -> dict[str, Any]:
