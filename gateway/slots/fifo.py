@@ -15,7 +15,7 @@ from that list moves eight bytes per waiter behind it: some microseconds for 50,
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import NamedTuple
 
@@ -71,12 +71,11 @@ class Fifo:
         self._last_number += 1
         number = self._last_number
         if refusal := self._refusal(client):
-            return number, self._end_all([(number, refusal)])
+            return number, self._end_all([(number, refusal)], moved=False)
         self._waiting[number] = Waiting(client, model, now)
         self._line.append(number)
         self._waiting_of_client[client] += 1
-        granted = self._grant(now)
-        return number, Effects(granted, moved=not granted)
+        return number, Effects(self._grant(now))
 
     def leave(self, number: int, now: float) -> Effects:
         """Gives up waiting, or releases the slot, or does nothing if the ticket is gone."""
@@ -85,7 +84,8 @@ class Fifo:
             granted = self._grant(now)
             return Effects(granted, moved=bool(granted))
         if number in self._waiting:
-            self._take_out(number)
+            del self._line[bisect_left(self._line, number)]
+            self._forget(number)
             return self._end_all([(number, Outcome.ABANDONED)])
         return NOTHING
 
@@ -98,12 +98,8 @@ class Fifo:
 
     def expire(self, now: float) -> Effects:
         """Ends the tickets that have waited too long: always the first ones of the line."""
-        ended: list[tuple[int, Outcome]] = []
-        while (due := self.next_expiry()) is not None and due <= now:
-            number = self._line[0]
-            self._take_out(number)
-            ended.append((number, Outcome.EXPIRED))
-        return self._end_all(ended)
+        expired = self._cut(bisect_right(self._line, now, key=self._expiry))
+        return self._end_all([(number, Outcome.EXPIRED) for number, _ in expired])
 
     def evict(self, outcome: Outcome) -> Effects:
         """Ends every waiting ticket and rejects newcomers from now on."""
@@ -144,7 +140,7 @@ class Fifo:
         """When the first ticket of the line will have waited too long."""
         if not self._line:
             return None
-        return self._waiting[self._line[0]].joined_at + self.limits.max_wait_seconds
+        return self._expiry(self._line[0])
 
     # --- steps ---------------------------------------------------------------------------------
 
@@ -164,25 +160,32 @@ class Fifo:
             return Outcome.REJECTED_CLIENT_LIMIT
         return None
 
+    def _expiry(self, number: int) -> float:
+        return self._waiting[number].joined_at + self.limits.max_wait_seconds
+
     def _grant(self, now: float) -> tuple[int, ...]:
         free = self.slots - len(self._leases)
         if free <= 0 or not self._line:
             return ()
-        granted = tuple(self._line[:free])
-        for number in granted:
-            waiting = self._take_out(number)
+        granted = self._cut(free)
+        for number, waiting in granted:
             self._leases[number] = Lease(*waiting, granted_at=now)
-            self.outcomes[Outcome.GRANTED] += 1
-        return granted
+        self.outcomes[Outcome.GRANTED] += len(granted)
+        return tuple(number for number, _ in granted)
 
-    def _take_out(self, number: int) -> Waiting:
-        del self._line[bisect_left(self._line, number)]
+    def _cut(self, count: int) -> list[tuple[int, Waiting]]:
+        """Takes the first ``count`` tickets out of the line, all in one move."""
+        numbers = self._line[:count]
+        del self._line[:count]
+        return [(number, self._forget(number)) for number in numbers]
+
+    def _forget(self, number: int) -> Waiting:
         waiting = self._waiting.pop(number)
         self._waiting_of_client[waiting.client] -= 1
         if not self._waiting_of_client[waiting.client]:
             del self._waiting_of_client[waiting.client]
         return waiting
 
-    def _end_all(self, ended: list[tuple[int, Outcome]]) -> Effects:
+    def _end_all(self, ended: list[tuple[int, Outcome]], *, moved: bool = True) -> Effects:
         self.outcomes.update(outcome for _, outcome in ended)
-        return Effects(ended=tuple(ended), moved=bool(ended))
+        return Effects(ended=tuple(ended), moved=moved and bool(ended))

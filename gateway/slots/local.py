@@ -1,8 +1,6 @@
 """The slots of one process: a thin asyncio shell over ``fifo``.
 
-All it adds is a clock, the tickets' futures, and one timer: the sweep, which tells the far places,
-keeps silent streams alive and ends the tickets that waited too long.  No task, so nothing to
-await when it stops.
+All it adds is a clock, the tickets' futures, and one timer, the sweep.
 """
 
 from __future__ import annotations
@@ -18,11 +16,8 @@ from gateway.slots.base import (
     TicketView,
 )
 from gateway.slots.fifo import Effects, Fifo
+from gateway.slots.sweep import Sweep
 from gateway.slots.ticket import NEAR, PoolTicket
-
-SWEEP_SECONDS = 0.5
-SWEEP_SLICE = 100
-"""Tickets told between two turns of the event loop, so that ten thousand never block it."""
 
 
 class LocalPool:
@@ -35,9 +30,7 @@ class LocalPool:
         self._fifo = Fifo(slots=slots, limits=limits)
         self._tickets: dict[int, PoolTicket] = {}
         self._last_turn = self._loop.time()
-        self._tick = SWEEP_SECONDS
-        self._timer: asyncio.TimerHandle | None = None
-        self._sweep_due = 0.0
+        self._sweep = Sweep(self, self._loop)
 
     def __repr__(self) -> str:
         return f"<LocalPool {self._fifo!r}>"
@@ -48,9 +41,7 @@ class LocalPool:
         """Nothing to reach."""
 
     async def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._sweep.stop()
 
     def join(self, *, model: str, client: str) -> PoolTicket:
         ticket = PoolTicket(self, self._loop, client=client, model=model)
@@ -58,8 +49,8 @@ class LocalPool:
         self._tickets[ticket.number] = ticket
         self._carry_out(effects)
         ticket.answer_waiting()
-        if self._timer is None:
-            self._arm()
+        if not self._sweep.armed:
+            self._sweep.arm()
         return ticket
 
     def close_ticket(self, ticket: PoolTicket) -> None:
@@ -72,7 +63,7 @@ class LocalPool:
     def reconfigure(self, *, slots: int, limits: LineLimits) -> None:
         now = self._loop.time()
         self._carry_out(self._fifo.reconfigure(slots=slots, limits=limits, now=now))
-        self._arm()
+        self._sweep.arm()
 
     def evict(self, outcome: Outcome) -> None:
         self._carry_out(self._fifo.evict(outcome))
@@ -81,7 +72,7 @@ class LocalPool:
 
     def place_of(self, ticket: PoolTicket) -> Place:
         return Place(
-            position=self._fifo.position(ticket.number),
+            position=self.position_of(ticket),
             queue_length=self._fifo.waiting,
             waited_seconds=ticket.waited_seconds,
             estimated_wait_seconds=None,
@@ -123,38 +114,18 @@ class LocalPool:
                 self._tickets[number].tell_if_moved(position)
 
     def watch(self, every: float) -> None:
-        if every < 2 * self._tick:
-            self._tick = every / 4
-            self._sweep_due = 0.0
-            self._arm()
+        self._sweep.hasten(every)
 
-    def _arm(self) -> None:
-        """Sets the one timer to what comes first: the next sweep or the next expiry."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        expiry = self._fifo.next_expiry()
-        if expiry is None:
-            self._sweep_due = 0.0
-            return
-        if not self._sweep_due:
-            self._sweep_due = self._loop.time() + self._tick
-        self._timer = self._loop.call_at(min(self._sweep_due, expiry), self._on_timer)
+    # --- the sweep's side ----------------------------------------------------------------------
 
-    def _on_timer(self) -> None:
-        self._timer = None
-        now = self._loop.time()
+    def waiting_tickets(self) -> list[PoolTicket]:
+        return [self._tickets[number] for number in self._fifo.first(self._fifo.waiting)]
+
+    def position_of(self, ticket: PoolTicket) -> int:
+        return self._fifo.position(ticket.number)
+
+    def next_expiry(self) -> float | None:
+        return self._fifo.next_expiry()
+
+    def expire(self, now: float) -> None:
         self._carry_out(self._fifo.expire(now))
-        if now >= self._sweep_due:
-            self._sweep_due = now + self._tick
-            self._sweep([number for number, _ in self._fifo.line()], 0)
-        self._arm()
-
-    def _sweep(self, line: list[int], start: int) -> None:
-        now = self._loop.time()
-        for number in line[start : start + SWEEP_SLICE]:
-            ticket = self._tickets.get(number)
-            if ticket is not None and not ticket.granted and ticket.outcome is None:
-                ticket.tell_if_due(self._fifo.position(number), now, self._tick)
-        if start + SWEEP_SLICE < len(line):
-            self._loop.call_soon(self._sweep, line, start + SWEEP_SLICE)

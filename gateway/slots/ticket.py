@@ -2,13 +2,15 @@
 
 Shared by every pool.  The pool moves the ticket from state to state and wakes it; the exchange
 awaits it.  A near ticket (one of the first ``NEAR`` places) is woken by every change at once, a
-far one by the pool's sweep, at most once per ``MERGE_SECONDS``.
+far one by the pool's sweep, at most once per ``MERGE_SECONDS``.  A change that comes while the
+exchange still writes the one before is told when it comes back, so none is lost.
 """
 
 from __future__ import annotations
 
 import asyncio
 import enum
+import sys
 from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
@@ -35,6 +37,8 @@ class Owner(Protocol):
     """What a ticket needs of its pool."""
 
     def place_of(self, ticket: PoolTicket) -> Place: ...
+
+    def position_of(self, ticket: PoolTicket) -> int: ...
 
     def watch(self, every: float) -> None:
         """Sees to it that waiting tickets are swept often enough for telling ``every`` seconds."""
@@ -75,7 +79,7 @@ class PoolTicket:
         self._waiter: asyncio.Future[None] | None = None
         self._every: float | None = None
         self._told_at = 0.0
-        self._told_position = 0
+        self._told_position = sys.maxsize
         self._on_lost: Callable[[], None] | None = None
         self.number = 0
         self.client = client
@@ -93,6 +97,11 @@ class PoolTicket:
     @property
     def granted(self) -> bool:
         return self.state is State.GRANTED
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it stands in line, or is about to."""
+        return self.state in (State.JOINING, State.WAITING)
 
     @property
     def waited_seconds(self) -> float:
@@ -113,6 +122,7 @@ class PoolTicket:
         if self.state is not State.CLOSED:
             self._pool.close_ticket(self)
             self.state = State.CLOSED
+            self._wake()
 
     def __enter__(self) -> Self:
         return self
@@ -131,20 +141,20 @@ class PoolTicket:
         """The ticket stands in line."""
         if self.state is State.JOINING:
             self.state = State.WAITING
-            self.wake()
+            self._wake()
 
     def answer_granted(self, now: float) -> None:
-        if self.state in (State.JOINING, State.WAITING):
+        if self.waiting:
             self.state = State.GRANTED
             self.outcome = Outcome.GRANTED
             self.granted_at = now
-            self.wake()
+            self._wake()
 
     def answer_ended(self, outcome: Outcome) -> None:
-        if self.state in (State.JOINING, State.WAITING):
+        if self.waiting:
             self.state = State.ENDED
             self.outcome = outcome
-            self.wake()
+            self._wake()
 
     def answer_lost(self) -> None:
         """The granted lease has lapsed."""
@@ -153,9 +163,9 @@ class PoolTicket:
             callback()
 
     def tell_if_moved(self, position: int) -> None:
-        """Wakes a ticket that listens if it has been told another position."""
-        if self._every is not None and position != self._told_position:
-            self.wake()
+        """Wakes a ticket that listens if it stands nearer than it has been told."""
+        if self._every is not None and position < self._told_position:
+            self._wake()
 
     def tell_if_due(self, position: int, now: float, tick: float) -> None:
         """The sweep's turn: wakes for a merged change, or for a keep-alive that cannot wait for
@@ -164,15 +174,15 @@ class PoolTicket:
             return
         since = now - self._told_at
         if since + tick > self._every or (
-            position != self._told_position and since >= MERGE_SECONDS
+            position < self._told_position and since >= MERGE_SECONDS
         ):
-            self.wake()
-
-    def wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+            self._wake()
 
     # --- steps ---------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def _decided(self) -> bool:
         """Whether the wait is over; raises TicketEnded if it ended badly."""
@@ -195,16 +205,24 @@ class PoolTicket:
         if self._every is None:
             self._every = every
             self._pool.watch(every)
-        elif not self._decided():
+        elif not self._decided() and not self._missed_a_move():
             await self._woken()
         while not self._decided():
             if self.state is State.WAITING:
-                place = self._pool.place_of(self)
-                self._told_at = self._loop.time()
-                self._told_position = place.position
-                return place
+                return self._told(self._pool.place_of(self))
             await self._woken()
         return None
+
+    def _told(self, place: Place) -> Place:
+        """What is told never rises, though a shared line may have to let an older ticket back in."""
+        self._told_at = self._loop.time()
+        self._told_position = min(place.position, self._told_position)
+        return place._replace(position=self._told_position)
+
+    def _missed_a_move(self) -> bool:
+        """Whether a near ticket has moved while nobody waited to hear of it."""
+        position = self._pool.position_of(self)
+        return position <= NEAR and position < self._told_position
 
 
 class Places:

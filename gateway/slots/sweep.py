@@ -1,0 +1,85 @@
+"""The one timer of a pool.
+
+It tells the far places, keeps silent streams alive and ends the tickets that have waited too long.
+A timer and no task, so there is nothing to await when it stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from gateway.slots.ticket import PoolTicket
+
+SWEEP_SECONDS = 0.5
+SLICE = 100
+"""Tickets told between two turns of the event loop, so that ten thousand never block it."""
+
+
+class Line(Protocol):
+    """What the sweep needs of its pool.  Times are the event loop's."""
+
+    def waiting_tickets(self) -> list[PoolTicket]:
+        """In the order of the line."""
+
+    def position_of(self, ticket: PoolTicket) -> int: ...
+
+    def next_expiry(self) -> float | None:
+        """When the first ticket will have waited too long; None while nobody waits."""
+
+    def expire(self, now: float) -> None: ...
+
+
+class Sweep:
+    """Runs while somebody waits.  ``arm`` it whenever that begins or the next expiry changes."""
+
+    def __init__(self, line: Line, loop: asyncio.AbstractEventLoop) -> None:
+        self._line = line
+        self._loop = loop
+        self._tick = SWEEP_SECONDS
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def armed(self) -> bool:
+        return self._timer is not None
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def hasten(self, every: float) -> None:
+        """Sweeps often enough for tickets that are told every ``every`` seconds."""
+        if every < 2 * self._tick:
+            self._tick = every / 4
+            self._due = 0.0
+            self.arm()
+
+    def arm(self) -> None:
+        """Sets the timer to what comes first: the next sweep or the next expiry."""
+        self.stop()
+        expiry = self._line.next_expiry()
+        if expiry is None:
+            self._due = 0.0
+            return
+        if not self._due:
+            self._due = self._loop.time() + self._tick
+        self._timer = self._loop.call_at(min(self._due, expiry), self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        self._line.expire(now)
+        if now >= self._due:
+            self._due = now + self._tick
+            self._tell(self._line.waiting_tickets(), 0)
+        self.arm()
+
+    def _tell(self, tickets: list[PoolTicket], start: int) -> None:
+        now = self._loop.time()
+        for ticket in tickets[start : start + SLICE]:
+            if ticket.waiting:
+                ticket.tell_if_due(self._line.position_of(ticket), now, self._tick)
+        if start + SLICE < len(tickets):
+            self._loop.call_soon(self._tell, tickets, start + SLICE)
