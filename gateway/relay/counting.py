@@ -6,8 +6,9 @@ own request.  Sources, read in late 2026:
 * vLLM 0.33: ``POST /tokenize`` takes a chat's messages and tools and answers ``count``; this is
   the very prompt that our translation makes.  ``POST /v1/messages/count_tokens`` since early 2026.
 * SGLang 0.5.23: ``POST /v1/messages/count_tokens``; its ``/tokenize`` takes plain text only.
-* llama.cpp: ``POST /v1/messages/count_tokens`` since late 2025; before, ``/apply-template`` makes
-  the ``prompt`` and ``/tokenize`` lists its ``tokens``.
+* llama.cpp of October 2026, tried: ``POST /apply-template`` makes the ``prompt`` of a chat and
+  ``/tokenize`` lists its ``tokens``, as many as the chat's usage then says.
+  ``POST /v1/messages/count_tokens`` since late 2025 overlooks documents.
 * Ollama and servers unknown to us have nothing of the kind.
 """
 
@@ -57,7 +58,7 @@ def of_chat(path: str) -> Asking:
 WAYS: Final[dict[str, tuple[Asking, ...]]] = {
     "vllm": (of_chat("/tokenize"), natively),
     "sglang": (natively,),
-    "llama.cpp": (natively, of_chat("/apply-template")),
+    "llama.cpp": (of_chat("/apply-template"), natively),
 }
 
 

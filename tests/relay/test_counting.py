@@ -36,7 +36,7 @@ def paths(server: str) -> list[str]:
 def test_each_server_is_asked_its_own_way() -> None:
     assert paths("vllm") == ["/tokenize", "/v1/messages/count_tokens"]
     assert paths("sglang") == ["/v1/messages/count_tokens"]
-    assert paths("llama.cpp") == ["/v1/messages/count_tokens", "/apply-template"]
+    assert paths("llama.cpp") == ["/apply-template", "/v1/messages/count_tokens"]
     assert paths("ollama") == paths("other") == paths("unheard of") == []
 
 

@@ -345,15 +345,16 @@ def test_ollama_is_told_not_to_think_by_effort() -> None:
 
 # -- prefill --
 
+CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}
+STREAM = {"stream": True, "stream_options": {"include_usage": True}}
+
 
 @pytest.mark.parametrize(
     ("server", "switches"),
     [
-        *(
-            (server, {"continue_final_message": True, "add_generation_prompt": False})
-            for server in ("vllm", "sglang")
-        ),
-        ("llama.cpp", {"chat_template_kwargs": {"enable_thinking": False}}),
+        ("vllm", CONTINUE),
+        ("sglang", CONTINUE),
+        ("llama.cpp", CONTINUE | {"chat_template_kwargs": {"enable_thinking": False}} | STREAM),
         ("ollama", {}),
         ("other", {}),
     ],

@@ -18,7 +18,11 @@ SERVERS = st.sampled_from(["vllm", "sglang", "llama.cpp", "ollama", "other"])
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | words,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | words,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=4),
     max_leaves=12,
 )

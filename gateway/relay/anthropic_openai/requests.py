@@ -21,7 +21,7 @@ from gateway.relay.anthropic_openai.prompt import (
     Thinking,
     read_prompt,
 )
-from gateway.relay.anthropic_openai.servers import Fields, ServerTraits, traits_of
+from gateway.relay.anthropic_openai.servers import STREAM, Fields, ServerTraits, traits_of
 from gateway.relay.anthropic_openai.tools import tool_fields
 from gateway.relay.anthropic_openai.turns import Turn, system_text, turns_of
 from gateway.relay.envelope import Envelope, capped
@@ -49,7 +49,7 @@ def to_openai(
         fields["max_tokens"] = capped(envelope.max_tokens, max_output_tokens)
     fields |= sampling_fields(prompt)
     if envelope.stream:
-        fields |= {"stream": True, "stream_options": {"include_usage": True}}
+        fields |= STREAM
     return msgspec.json.encode(fields)
 
 

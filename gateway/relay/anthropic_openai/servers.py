@@ -7,9 +7,10 @@ ones refuse fields they do not know.  Sources, read in late 2026:
   ``add_generation_prompt: false``; history may carry ``reasoning``.
 * SGLang 0.5.23, ``srt/entrypoints/openai/protocol.py``: ``continue_final_message``, unknown
   fields ignored; history may carry ``reasoning_content``.
-* llama.cpp, ``common/chat.cpp`` and its issue 20861: a last assistant message is continued
-  without being asked, but "Assistant response prefill is incompatible with enable_thinking", and
-  templates that can think do so by default.
+* llama.cpp of October 2026, tried: takes vLLM's switches since its pull request 23012 and before
+  continued a last assistant message anyway.  "Assistant response prefill is incompatible with
+  enable_thinking" (its issue 20861), and templates that can think do so by default.  A whole
+  answer repeats the prefill, a stream does not, so a stream is asked for and collected.
 * Ollama 0.33, ``openai/openai.go``: continues a last assistant message; ``reasoning_effort:
   "none"`` switches thinking off, and any other value is an error for models that cannot think.
 """
@@ -26,6 +27,7 @@ NOTHING: Fields = {}
 THINK: Fields = {"chat_template_kwargs": {"enable_thinking": True}}
 DO_NOT_THINK: Fields = {"chat_template_kwargs": {"enable_thinking": False}}
 CONTINUE: Fields = {"continue_final_message": True, "add_generation_prompt": False}
+STREAM: Fields = {"stream": True, "stream_options": {"include_usage": True}}
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,9 @@ UNKNOWN = ServerTraits()
 SERVERS: dict[str, ServerTraits] = {
     "vllm": ServerTraits(CONTINUE, THINK, DO_NOT_THINK, "reasoning"),
     "sglang": ServerTraits(CONTINUE, THINK, DO_NOT_THINK, "reasoning_content"),
-    "llama.cpp": ServerTraits(DO_NOT_THINK, THINK, DO_NOT_THINK, "reasoning_content"),
+    "llama.cpp": ServerTraits(
+        {**CONTINUE, **DO_NOT_THINK, **STREAM}, THINK, DO_NOT_THINK, "reasoning_content"
+    ),
     "ollama": ServerTraits(NOTHING, NOTHING, {"reasoning_effort": "none"}, "reasoning"),
 }
 
