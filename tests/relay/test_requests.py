@@ -100,9 +100,11 @@ def assert_is_like(pattern: str, got: Json, place: str) -> None:
         assert all(part in got for part in parts), f"{place}: {got}"
 
 
+@pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("case", TRANSLATED, ids=[case["id"] for case in TRANSLATED])
-def test_given_case(case: Json) -> None:
-    body = upstream_body(case["request"])
+def test_given_case(case: Json, server: str) -> None:
+    """The prefill of B33 is vLLM's; how the others are told has a test of its own."""
+    body = upstream_body(case["request"], "vllm" if case["id"] == "B33" else server)
     assert_matches(case["expect"], json.loads(body))
     for word in case["absent"]:
         assert word not in body.decode()

@@ -12,10 +12,12 @@ from gateway.relay.anthropic_openai.prompt import (
     Base64Image,
     Document,
     Image,
+    ImageAddress,
     Parts,
     PlainText,
     SearchResult,
     Text,
+    ToolResult,
 )
 from gateway.relay.decoding import compact, decode, decode_any
 
@@ -32,7 +34,7 @@ READABLE = frozenset({"text", "image", "document", "search_result"})
 RESULT_BLOCK = msgspec.json.Decoder(Text | Image | Document | SearchResult)
 
 
-def said(blocks: Iterable[Any], first: Sequence[Part] = ()) -> str | list[Part] | None:
+def said(blocks: Iterable[object], first: Sequence[Part] = ()) -> str | list[Part] | None:
     """The content of a user's message, after the parts in ``first``.
 
     A plain string where all is text, since not every template takes a list; None for nothing.
@@ -45,7 +47,7 @@ def said(blocks: Iterable[Any], first: Sequence[Part] = ()) -> str | list[Part] 
     return parts
 
 
-def parts_of(block: Any) -> list[Part]:
+def parts_of(block: object) -> list[Part]:
     match block:
         case Text(text):
             return [text_part(text)] if text else []
@@ -57,7 +59,7 @@ def parts_of(block: Any) -> list[Part]:
             return document_parts(content, title, context)
         case SearchResult(content, source, title):
             texts = "\n".join(text.text for text in content)
-            return [text_part("\n".join(filter(None, (title, source, texts))))]
+            return [text_part(document_text(texts, title, source))]
     raise TypeError(block)
 
 
@@ -65,7 +67,7 @@ def text_part(text: str) -> Part:
     return {"type": "text", "text": text}
 
 
-def image_part(source: Any) -> Part:
+def image_part(source: Base64Image | ImageAddress) -> Part:
     if isinstance(source, Base64Image):
         url = f"data:{source.media_type};base64,{source.data}"
     else:
@@ -87,7 +89,7 @@ def document_parts(
     return [text_part(opening), *inner, text_part("</document>")]
 
 
-def text_of_result(result: Any, place: str) -> tuple[str, list[Part]]:
+def text_of_result(result: ToolResult, place: str) -> tuple[str, list[Part]]:
     """A tool's result: its text, and its images apart.  Raises InvalidRequest."""
     if result.content is None or isinstance(result.content, str):
         parts = [text_part(result.content or "")]

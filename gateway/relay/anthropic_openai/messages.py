@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway.relay.anthropic_openai.content import said, text_of_result
 from gateway.relay.anthropic_openai.prompt import Text, Thinking, ToolResult, ToolUse
-from gateway.relay.anthropic_openai.turns import Turn
+from gateway.relay.anthropic_openai.turns import Placed, Turn
 from gateway.relay.decoding import compact
 
 ChatMessage = dict[str, Any]
@@ -61,7 +61,7 @@ def assistant_message(turn: Turn, reasoning: str | None) -> ChatMessage:
     return message
 
 
-def text_of(part: Iterable[Any]) -> str:
+def text_of(part: Iterable[Placed]) -> str:
     return "".join(placed.block.text for placed in part if isinstance(placed.block, Text))
 
 

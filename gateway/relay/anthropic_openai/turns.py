@@ -80,8 +80,8 @@ def unique(placed: Iterable[tuple[str, str]], kind: str) -> dict[str, str]:
 def system_text(prompt: Prompt) -> str:
     """The system prompt, with the system messages that come before the first turn."""
     texts = list(text_blocks(prompt.system or []))
-    for message in prompt.messages[: leading_system_messages(prompt)]:
-        texts += text_blocks(message.content)  # type: ignore[arg-type]
+    for message in leading_system_messages(prompt):
+        texts += text_blocks(message.content)
     return "\n\n".join(filter(None, (without_billing_line(text.text) for text in texts)))
 
 
@@ -89,11 +89,13 @@ def without_billing_line(text: str) -> str:
     return text.partition("\n")[2].lstrip("\n") if text.startswith(BILLING_LINE) else text
 
 
-def leading_system_messages(prompt: Prompt) -> int:
-    for index, message in enumerate(prompt.messages):
+def leading_system_messages(prompt: Prompt) -> list[SystemMessage]:
+    leading: list[SystemMessage] = []
+    for message in prompt.messages:
         if not isinstance(message, SystemMessage):
-            return index
-    return len(prompt.messages)
+            break
+        leading.append(message)
+    return leading
 
 
 def turns_of(prompt: Prompt, *, keep_thinking: bool) -> list[Turn]:
@@ -103,7 +105,7 @@ def turns_of(prompt: Prompt, *, keep_thinking: bool) -> list[Turn]:
     nothing is left, or if tool calls and results do not pair up.
     """
     turns: list[Turn] = []
-    for index in range(leading_system_messages(prompt), len(prompt.messages)):
+    for index in range(len(leading_system_messages(prompt)), len(prompt.messages)):
         message = prompt.messages[index]
         by_user = isinstance(message, UserMessage | SystemMessage)
         placed = placed_blocks(message.content, f"messages.{index}.content")
