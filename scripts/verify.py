@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import pty
 import socket
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -34,12 +34,13 @@ curl -N -s localhost:8080/llm/v1/messages -H 'content-type: application/json' \
 SECONDS_AT_MOST = 60
 
 
-@dataclass
+@dataclasses.dataclass
 class Output:
-    """What a command printed, and after how many seconds its first line came."""
+    """What a command printed, after how many seconds its first line came, and its exit code."""
 
     lines: list[str]
     first_line_after: float
+    code: int | None = None
 
 
 class Report:
@@ -86,8 +87,8 @@ async def run_commands(port: int, dialect: str, report: Report) -> None:
         free.lines == ["event: message_start"],
         free,
     )
-    await filling
-    report.check(f"{dialect}: the four requests before it have ended", True, None)
+    filled = await filling
+    report.check(f"{dialect}: the four requests before it ended whole", filled.code == 0, filled)
 
 
 async def shell(command: str, port: int) -> Output:
@@ -99,8 +100,9 @@ async def shell(command: str, port: int) -> Output:
     )
     os.close(theirs)
     reading = asyncio.get_running_loop().run_in_executor(None, read_lines, ours, started)
-    await process.wait()
-    return await reading
+    code = await process.wait()
+    output = await reading
+    return dataclasses.replace(output, code=code)
 
 
 def read_lines(terminal: int, started: float) -> Output:
