@@ -14,6 +14,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 from urllib.parse import urlsplit
 
 from gateway.config import Config, load
@@ -34,7 +35,7 @@ DEMO = """\
   ask='{{"model":"reasoning","max_tokens":400,"stream":true,\
 "messages":[{{"role":"user","content":"Tell me a story."}}]}}'
   post="-X POST {url}/llm/v1/messages -H content-type:application/json"
-  for i in 1 2 3 4; do curl -s -o /dev/null $post -d "$ask" & done
+  for i in 1 2 3 4; do curl -s -o /dev/null $post -d "$ask" & done; sleep 1
   curl -N $post -d "$ask\""""
 
 
@@ -43,9 +44,13 @@ class CannotStart(Exception):
 
 
 class Processes:
-    """The children, in order of starting; they end in the opposite order."""
+    """The children, in order of starting; they end in the opposite order.
 
-    def __init__(self) -> None:
+    ``log`` takes what they write to standard error, otherwise it is shown.
+    """
+
+    def __init__(self, log: IO[bytes] | None = None) -> None:
+        self._log = log
         self._children: list[asyncio.subprocess.Process] = []
 
     async def start(self, *command: object, pipe: bool = False) -> asyncio.subprocess.Process:
@@ -55,6 +60,7 @@ class Processes:
             *map(str, command),
             cwd=ROOT,
             stdout=asyncio.subprocess.PIPE if pipe else None,
+            stderr=self._log,
             process_group=0,
         )
         self._children.append(child)

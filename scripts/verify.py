@@ -61,17 +61,19 @@ async def verify_all(report: Report) -> None:
 
 
 async def verify(dialect: str, report: Report) -> None:
-    processes = Processes()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, Path(folder, "log").open("w+b") as log:
         path, port = write_config(Path(folder), dialect)
-        config = load(path)
+        processes = Processes(log)
         try:
+            config = load(path)
             await start_upstreams(processes, config, stub=True)
             await start_gateway(processes, config, path)
             async with asyncio.timeout(SECONDS_AT_MOST):
                 await run_commands(port, dialect, report)
         finally:
             await processes.end()
+            if report.failed or sys.exc_info()[0] is not None:
+                print(Path(log.name).read_text(), file=sys.stderr)
 
 
 async def run_commands(port: int, dialect: str, report: Report) -> None:
