@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import IO
 
 import yaml
 from launch import SCRIPTS, CannotStart, Processes, start_gateway, start_upstreams
@@ -54,26 +55,24 @@ class Report:
         print(f"{'pass' if passed else 'FAIL'}  {claim}" + ("" if passed else f"; saw {seen}"))
 
 
-async def verify_all(report: Report) -> None:
+async def verify_all(report: Report, log: IO[bytes]) -> None:
     async with asyncio.TaskGroup() as group:
         for dialect in ("openai", "anthropic"):
-            group.create_task(verify(dialect, report))
+            group.create_task(verify(dialect, report, log))
 
 
-async def verify(dialect: str, report: Report) -> None:
-    with tempfile.TemporaryDirectory() as folder, Path(folder, "log").open("w+b") as log:
+async def verify(dialect: str, report: Report, log: IO[bytes]) -> None:
+    processes = Processes(log)
+    with tempfile.TemporaryDirectory() as folder:
         path, port = write_config(Path(folder), dialect)
-        processes = Processes(log)
+        config = load(path)
         try:
-            config = load(path)
             await start_upstreams(processes, config, stub=True)
             await start_gateway(processes, config, path)
             async with asyncio.timeout(SECONDS_AT_MOST):
                 await run_commands(port, dialect, report)
         finally:
             await processes.end()
-            if report.failed or sys.exc_info()[0] is not None:
-                print(Path(log.name).read_text(), file=sys.stderr)
 
 
 async def run_commands(port: int, dialect: str, report: Report) -> None:
@@ -144,11 +143,15 @@ def free_ports(count: int) -> list[int]:
 
 def main() -> int:
     report = Report()
-    try:
-        asyncio.run(verify_all(report))
-    except* (CannotStart, TimeoutError) as errors:
-        for error in errors.exceptions:
-            report.check("it starts and ends in time", False, repr(error))
+    with tempfile.TemporaryFile() as log:
+        try:
+            asyncio.run(verify_all(report, log))
+        except* (CannotStart, TimeoutError) as errors:
+            for error in errors.exceptions:
+                report.check("it starts and ends in time", False, repr(error))
+        if report.failed:
+            log.seek(0)
+            print("What the gateways said:", log.read().decode(), sep="\n", file=sys.stderr)
     return 1 if report.failed else 0
 
 
