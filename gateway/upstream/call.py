@@ -89,25 +89,29 @@ class UpstreamCall:
         return self._sending
 
     async def _post(self) -> aiohttp.ClientResponse:
-        """Posts, again if a pooled connection turns out to be closed at its other end.
+        """Posts; once more if a pooled connection turns out to be closed at its other end.
 
-        A server may close an idle connection in the very moment it is used again; nothing of the
-        request was looked at then.  On a new connection the same failure is the upstream's.
+        A server may close an idle connection in the very moment it is used again; it has not
+        looked at the request then.  That shows as a clean end without a single byte, and only on
+        a connection that was used before; anything else is the upstream's failure, and asking
+        again might make it generate twice.
         """
-        while True:
-            self.reused_connection = False
-            try:
-                return await self._session.http.post(
-                    self._url,
-                    data=self._body,
-                    headers=self._headers,
-                    timeout=self._timeout,
-                    allow_redirects=False,
-                    trace_request_ctx=self,
-                )
-            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-                if not self.reused_connection:
-                    raise
+        try:
+            return await self._post_over(self._session.http)
+        except aiohttp.ServerDisconnectedError:
+            if not self.reused_connection:
+                raise
+            return await self._post_over(self._session.fresh)
+
+    async def _post_over(self, http: aiohttp.ClientSession) -> aiohttp.ClientResponse:
+        return await http.post(
+            self._url,
+            data=self._body,
+            headers=self._headers,
+            timeout=self._timeout,
+            allow_redirects=False,
+            trace_request_ctx=self,
+        )
 
     # --- the answer ----------------------------------------------------------------------------
 

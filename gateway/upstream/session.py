@@ -1,9 +1,10 @@
-"""The one ClientSession: a pool of connections that never queues.
+"""The one ClientSession: a pool of connections that never queues, and its unpooled twin.
 
 Measured with aiohttp 3.14.5: a connector's default limit of 100 makes the 101st request wait
 without a word although it holds a slot, hence ``limit=0``: the line in front of the slots is the
 only limit.  vLLM, SGLang and llama.cpp close idle connections after five seconds, and a POST on a
-connection that is just being closed fails, hence a much shorter keep-alive of our own.
+connection that is just being closed fails, hence a much shorter keep-alive of our own, and a
+second session without any for the one repetition of such a POST.
 """
 
 from __future__ import annotations
@@ -23,15 +24,10 @@ class UpstreamSession:
 
     def __init__(self) -> None:
         self._abandoned: set[asyncio.Task[object]] = set()
-        self.http = ClientSession(
-            connector=TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION_SECONDS),
-            timeout=ClientTimeout(total=None),
-            cookie_jar=DummyCookieJar(),
-            auto_decompress=True,
-            read_bufsize=READ_BUFFER_BYTES,
-            skip_auto_headers=("User-Agent",),
-            trace_configs=[_tell_reuse()],
+        self.http = _session(
+            TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION_SECONDS), [_tell_reuse()]
         )
+        self.fresh = _session(TCPConnector(limit=0, force_close=True), [])
 
     def abandon(self, task: asyncio.Task[object]) -> None:
         """Cancels a request whose exchange is over, and keeps it until it has noticed."""
@@ -51,6 +47,19 @@ class UpstreamSession:
         if self._abandoned:
             await asyncio.wait(self._abandoned)
         await self.http.close()
+        await self.fresh.close()
+
+
+def _session(connector: TCPConnector, traces: list[TraceConfig]) -> ClientSession:
+    return ClientSession(
+        connector=connector,
+        timeout=ClientTimeout(total=None),
+        cookie_jar=DummyCookieJar(),
+        auto_decompress=True,
+        read_bufsize=READ_BUFFER_BYTES,
+        skip_auto_headers=("User-Agent",),
+        trace_configs=traces,
+    )
 
 
 def _tell_reuse() -> TraceConfig:
