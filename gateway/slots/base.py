@@ -82,6 +82,8 @@ class SlotStatistics(NamedTuple):
     """How tickets' waits have ended in this process since it started."""
     tickets: tuple[TicketView, ...]
     leases: tuple[LeaseView, ...]
+    leases_lost: int = 0
+    """How many leases of this process have lapsed while they were held."""
 
 
 class Ticket(Protocol):

@@ -59,6 +59,7 @@ class PoolTicket:
         "_waiter",
         "client",
         "granted_at",
+        "id",
         "joined_at",
         "model",
         "number",
@@ -81,6 +82,8 @@ class PoolTicket:
         self._told_at = 0.0
         self._told_position = sys.maxsize
         self._on_lost: Callable[[], None] | None = None
+        self.id = ""
+        """Its name among several processes; only a shared pool needs one."""
         self.number = 0
         self.client = client
         self.model = model
@@ -214,7 +217,7 @@ class PoolTicket:
         return None
 
     def _told(self, place: Place) -> Place:
-        """What is told never rises, though a shared line may have to let an older ticket back in."""
+        """What is told never rises, though a shared line may let an older ticket back in."""
         self._told_at = self._loop.time()
         self._told_position = min(place.position, self._told_position)
         return place._replace(position=self._told_position)

@@ -247,10 +247,9 @@ async def test_places_count_down_and_end_with_the_grant(open_pool: OpenPool) -> 
     tickets[0].close()
     await until(lambda: [listener.positions for listener in listeners[1:]] == [[2, 1], [3, 2]])
     running.close()
-    await granted(tickets[1])
-    await until(lambda: listeners[2].positions == [3, 2, 1])
+    await until(lambda: tickets[1].granted and listeners[2].positions == [3, 2, 1])
     tickets[1].close()
-    await asyncio.gather(listeners[2].task)
+    await until(listeners[2].task.done)
     assert listeners[1].positions == [2, 1], "the grant wins over any further place"
     close_all(tickets)
     await asyncio.gather(*(listener.task for listener in listeners), return_exceptions=True)
@@ -456,8 +455,10 @@ async def test_statistics_show_one_consistent_moment(open_pool: OpenPool) -> Non
     for seconds in (lease.held_seconds, ticket.waited_seconds, statistics.seconds_since_release):
         assert 0 <= seconds < SECONDS
     assert 0 <= statistics.oldest_wait_seconds < SECONDS
-    close_all(tickets)
-    await until(lambda: pool.statistics().outcomes == {Outcome.GRANTED: 2})
+    tickets[0].close()
+    await granted(tickets[1])
+    assert pool.statistics().outcomes == {Outcome.GRANTED: 2}
+    tickets[1].close()
     await check_idle(pool)
 
 
