@@ -1,0 +1,202 @@
+"""The relay of a native upstream: the client gets the very bytes, in whole frames.
+
+A light observer follows along and mends what Anthropic's clients cannot digest: an end without
+``message_stop``, an error in another shape, anything behind the end.  A frame is held back until
+it is whole, which costs nothing where servers write whole frames and lets keep-alives, and an
+error, go between frames at any time.  Only a frame larger than ``HOLD_BYTES`` passes as it comes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from gateway.errors import TYPE_OF_STATUS, GatewayError
+from gateway.relay import Phase
+from gateway.relay.failures import decoded, ended_early, error_of_document
+from gateway.sse import BLANK_LINE, Event, encode, parse
+
+HOLD_BYTES: Final = 65536
+
+DELTA: Final = b"event: content_block_delta\n"
+NOTABLE: Final = re.compile(rb"message_|error|\r")
+"""What a run of content deltas must not hold to be passed without a closer look; where a model
+says these words itself, the closer look costs a little and finds nothing."""
+
+MESSAGE_STOP: Final = encode("message_stop", b'{"type":"message_stop"}')
+ANTHROPIC_TYPES: Final = frozenset(TYPE_OF_STATUS.values())
+
+
+class Usage(msgspec.Struct):
+    output_tokens: int | None = None
+
+
+class Delta(msgspec.Struct):
+    stop_reason: str | None = None
+
+
+class Message(msgspec.Struct):
+    usage: Usage | None = None
+
+
+class Head(msgspec.Struct):
+    """What the observer looks at in the few events that are not content."""
+
+    type: str | None = None
+    delta: Delta | None = None
+    usage: Usage | None = None
+    message: Message | str | None = None
+
+
+HEAD: Final = msgspec.json.Decoder(Head)
+
+
+def error_frame(error: GatewayError) -> bytes:
+    body = {"type": "error", "error": {"type": error.type, "message": error.message}}
+    return encode("error", msgspec.json.encode(body))
+
+
+class Passthrough:
+    """See ``relay.Step``."""
+
+    def __init__(self) -> None:
+        self.phase = Phase.EMPTY
+        self.output_tokens: int | None = None
+        self.error: GatewayError | None = None
+        self._held = bytearray()
+        self._searched = 0
+        self._large = False
+        """Inside a frame that is too large to hold: its beginning has been passed on."""
+
+    @property
+    def complete(self) -> bool:
+        return self.phase is Phase.COMPLETE
+
+    @property
+    def at_boundary(self) -> bool:
+        return not self._large
+
+    def feed(self, data: bytes) -> bytes:
+        if self.phase is Phase.OPEN and not self._held and is_content(data):
+            return data
+        if self.complete:
+            return b""
+        self._held += data
+        passed = [self._pass(frame) for frame in self._frames()]
+        if len(self._held) > HOLD_BYTES and not self.complete:
+            passed.append(self._let_go())
+        return b"".join(passed)
+
+    def finish(self) -> bytes:
+        if self.complete:
+            return b""
+        last = self._last_frame()
+        if self.complete:
+            return last
+        if self.phase is Phase.ENDING:
+            self.phase = Phase.COMPLETE
+            return last + MESSAGE_STOP
+        if self.phase is Phase.EMPTY:
+            raise ended_early()
+        return last + self.abort(ended_early())
+
+    def abort(self, error: GatewayError) -> bytes:
+        if self.complete:
+            return b""
+        cut = b"\n\n" if self._large else b""
+        self.phase = Phase.COMPLETE
+        self.error = error
+        return cut + error_frame(error)
+
+    # --- frames --------------------------------------------------------------------------------
+
+    def _frames(self) -> list[bytes]:
+        """Takes the whole frames out of what is held, up to the end of the stream."""
+        frames: list[bytes] = []
+        start = 0
+        for match in BLANK_LINE.finditer(self._held, max(0, self._searched - 3)):
+            frames.append(bytes(self._held[start : match.end()]))
+            start = match.end()
+        del self._held[:start]
+        self._searched = len(self._held)
+        return frames
+
+    def _let_go(self) -> bytes:
+        """Passes on the beginning of a large frame, but for what may be half a blank line."""
+        self._large = True
+        part = bytes(self._held[:-3])
+        del self._held[:-3]
+        self._searched = len(self._held)
+        return part
+
+    def _last_frame(self) -> bytes:
+        """What stood behind the last blank line: a whole event without one, or a torn frame that
+        the client is better off without."""
+        rest, self._held = bytes(self._held), bytearray()
+        if self._large or not rest:
+            return rest
+        event = parse(rest + b"\n\n")
+        whole = event is not None and decoded(event.data) is not None
+        return self._pass(rest.rstrip(b"\r\n") + b"\n\n") if whole else b""
+
+    def _pass(self, frame: bytes) -> bytes:
+        """One whole frame, as it is or mended."""
+        if self.complete:
+            return b""
+        if self._large:
+            self._large = False
+            return frame
+        event = parse(frame)
+        return frame if event is None else self._observe(event, frame)
+
+    def _observe(self, event: Event, frame: bytes) -> bytes:
+        try:
+            head = HEAD.decode(event.data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            head = Head()
+        kind = head.type or event.name
+        if event.name == "error" or kind == "error":
+            return self._observe_error(event, frame)
+        if kind == "message_start":
+            self.phase = Phase.OPEN
+            if isinstance(head.message, Message):
+                self._note(head.message.usage)
+        elif kind == "message_delta":
+            self._note(head.usage)
+            if head.delta is not None and head.delta.stop_reason:
+                self.phase = Phase.ENDING
+        elif kind == "message_stop":
+            self.phase = Phase.COMPLETE
+        return frame
+
+    def _observe_error(self, event: Event, frame: bytes) -> bytes:
+        document = decoded(event.data)
+        error = error_of_document(document) or ended_early()
+        if self.phase is Phase.EMPTY:
+            raise error
+        self.phase = Phase.COMPLETE
+        self.error = error
+        return frame if is_anthropic_error(document) else error_frame(error)
+
+    def _note(self, usage: Usage | None) -> None:
+        if usage is not None and usage.output_tokens is not None:
+            self.output_tokens = usage.output_tokens
+
+
+def is_content(data: bytes) -> bool:
+    """Whether this is nothing but whole content deltas, without looking into them."""
+    return data.startswith(DELTA) and data.endswith(b"\n\n") and not NOTABLE.search(data)
+
+
+def is_anthropic_error(document: object) -> bool:
+    """Whether clients understand this error as it is."""
+    if not isinstance(document, dict) or document.get("type") != "error":
+        return False
+    error = document.get("error")
+    return (
+        isinstance(error, dict)
+        and error.get("type") in ANTHROPIC_TYPES
+        and isinstance(error.get("message"), str)
+    )

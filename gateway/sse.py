@@ -1,0 +1,110 @@
+"""Server-sent events, both ways.  Pure.
+
+The format is the HTML standard's ("Server-sent events", section 9.2): lines end in LF, CRLF or
+CR, a blank line ends a frame, comments begin with a colon.  One thing is added for llama.cpp,
+whose servers report failures in a field named ``error`` instead of ``data``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+MAX_FRAME_BYTES: Final = 16 << 20
+"""More than any model says at once; an upstream that sends no blank line is stopped here."""
+
+BLANK_LINE: Final = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)+")
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+
+class FrameTooLarge(ValueError):
+    """A frame did not end within MAX_FRAME_BYTES."""
+
+
+class Event(NamedTuple):
+    """``name`` is empty where the frame has no ``event`` field."""
+
+    name: str
+    data: bytes
+
+
+class Splitter:
+    """Bytes, cut anywhere, to whole frames with the blank lines behind them.
+
+    The joined frames and what is left in ``rest`` are the bytes that were fed.
+    """
+
+    __slots__ = ("_searched", "rest")
+
+    def __init__(self) -> None:
+        self.rest = bytearray()
+        self._searched = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Raises FrameTooLarge."""
+        rest = self.rest
+        if not rest and data.endswith(b"\n\n") and b"\r" not in data:
+            return whole_frames(data)
+        rest += data
+        frames: list[bytes] = []
+        start = 0
+        for match in BLANK_LINE.finditer(rest, max(0, self._searched - 3)):
+            frames.append(bytes(rest[start : match.end()]))
+            start = match.end()
+        del rest[:start]
+        self._searched = len(rest)
+        if self._searched > MAX_FRAME_BYTES:
+            raise FrameTooLarge
+        return frames
+
+
+def whole_frames(data: bytes) -> list[bytes]:
+    """The common case: some whole frames with LF."""
+    if data.find(b"\n\n") == len(data) - 2:
+        return [data]
+    return [frame + b"\n\n" for frame in data[:-2].split(b"\n\n")]
+
+
+def parse(frame: bytes) -> Event | None:
+    """The event in one frame; None for comments and frames without data."""
+    if frame.startswith(b"data: ") and frame.find(b"\n") == len(frame) - 2:
+        return Event("", frame[6:-2])
+    if b"\r" in frame:
+        frame = frame.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    name = ""
+    data: list[bytes] = []
+    for line in frame.removeprefix(BYTE_ORDER_MARK).split(b"\n"):
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            data.append(value.removeprefix(b" "))
+        elif field == b"event":
+            name = value.removeprefix(b" ").decode("utf-8", "replace")
+        elif field == b"error":
+            name = "error"
+            data.append(value.removeprefix(b" "))
+    return Event(name, b"\n".join(data)) if data else None
+
+
+class Parser:
+    """Bytes, cut anywhere, to events."""
+
+    __slots__ = ("_splitter",)
+
+    def __init__(self) -> None:
+        self._splitter = Splitter()
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Raises FrameTooLarge."""
+        events = (parse(frame) for frame in self._splitter.feed(data))
+        return [event for event in events if event is not None]
+
+    def finish(self) -> list[Event]:
+        """What stood behind the last blank line: servers do forget the one at the end."""
+        event = parse(bytes(self._splitter.rest) + b"\n\n")
+        self._splitter.rest.clear()
+        return [event] if event else []
+
+
+def encode(name: str, data: bytes) -> bytes:
+    """One frame.  ``name`` comes from our code, ``data`` is one line of JSON."""
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), data)
