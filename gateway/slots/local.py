@@ -15,6 +15,7 @@ from gateway.slots.base import (
     SlotStatistics,
     TicketView,
 )
+from gateway.slots.estimate import DEPTH, Estimates, Line
 from gateway.slots.fifo import Effects, Fifo
 from gateway.slots.sweep import Sweep
 from gateway.slots.ticket import NEAR, PoolTicket
@@ -31,6 +32,7 @@ class LocalPool:
         self._tickets: dict[int, PoolTicket] = {}
         self._last_turn = self._loop.time()
         self._sweep = Sweep(self, self._loop)
+        self._estimates = Estimates(self._line)
 
     def __repr__(self) -> str:
         return f"<LocalPool {self._fifo!r}>"
@@ -56,8 +58,9 @@ class LocalPool:
     def close_ticket(self, ticket: PoolTicket) -> None:
         self._tickets.pop(ticket.number, None)
         now = self._loop.time()
-        if ticket.granted:
+        if ticket.granted_at is not None:
             self._last_turn = now
+            self._estimates.observe(ticket.model, now - ticket.granted_at)
         self._carry_out(self._fifo.leave(ticket.number, now))
 
     def reconfigure(self, *, slots: int, limits: LineLimits) -> None:
@@ -71,11 +74,12 @@ class LocalPool:
     # --- views ---------------------------------------------------------------------------------
 
     def place_of(self, ticket: PoolTicket) -> Place:
+        position = self.position_of(ticket)
         return Place(
-            position=self.position_of(ticket),
+            position=position,
             queue_length=self._fifo.waiting,
             waited_seconds=ticket.waited_seconds,
-            estimated_wait_seconds=None,
+            estimated_wait_seconds=self._estimates.wait(position, self._loop.time()),
         )
 
     def statistics(self) -> SlotStatistics:
@@ -89,7 +93,13 @@ class LocalPool:
             seconds_since_release=now - self._last_turn,
             outcomes=dict(self._fifo.outcomes),
             tickets=tuple(
-                TicketView(position, waiting.model, waiting.client, now - waiting.joined_at, None)
+                TicketView(
+                    position,
+                    waiting.model,
+                    waiting.client,
+                    now - waiting.joined_at,
+                    self._estimates.wait(position, now),
+                )
                 for position, (_, waiting) in enumerate(line, start=1)
             ),
             leases=tuple(
@@ -98,10 +108,19 @@ class LocalPool:
             ),
         )
 
+    def _line(self, now: float) -> Line:
+        """What the next estimate starts from."""
+        return Line(
+            self._fifo.slots,
+            [(lease.model, now - lease.granted_at) for lease in self._fifo.leases()],
+            [self._tickets[number].model for number in self._fifo.first(DEPTH)],
+        )
+
     # --- telling -------------------------------------------------------------------------------
 
     def _carry_out(self, effects: Effects) -> None:
         """Grants first: whoever got a slot runs before anybody hears of having moved."""
+        self._estimates.line_changed()
         if effects.granted:
             now = self._last_turn = self._loop.time()
             for number in effects.granted:
