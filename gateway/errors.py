@@ -28,6 +28,14 @@ class GatewayError(Exception):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.status} {self.type}: {self.message}>"
 
+    def document(self, request_id: str) -> dict[str, object]:
+        """Anthropic's error shape: a JSON body, or the data of an ``event: error`` frame."""
+        return {
+            "type": "error",
+            "error": {"type": self.type, "message": self.message},
+            "request_id": request_id,
+        }
+
 
 class InternalError(GatewayError):
     """A fault of the gateway itself; the log has the details, the client does not."""

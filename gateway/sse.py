@@ -49,6 +49,8 @@ class Splitter:
         frames: list[bytes] = []
         start = 0
         for match in BLANK_LINE.finditer(rest, max(0, self._searched - 3)):
+            if match.end() == len(rest) and rest.endswith(b"\r"):
+                break  # perhaps half a CRLF
             frames.append(bytes(rest[start : match.end()]))
             start = match.end()
         del rest[:start]
@@ -56,6 +58,19 @@ class Splitter:
         if self._searched > MAX_FRAME_BYTES:
             raise FrameTooLarge
         return frames
+
+    def let_go(self) -> bytes:
+        """Gives up the beginning of an unfinished frame, but for what may be half a blank line."""
+        part = bytes(self.rest[:-3])
+        del self.rest[:-3]
+        self._searched = len(self.rest)
+        return part
+
+    def take_rest(self) -> bytes:
+        """What stands behind the last blank line."""
+        rest, self.rest = bytes(self.rest), bytearray()
+        self._searched = 0
+        return rest
 
 
 def whole_frames(data: bytes) -> list[bytes]:
@@ -100,8 +115,7 @@ class Parser:
 
     def finish(self) -> list[Event]:
         """What stood behind the last blank line: servers do forget the one at the end."""
-        event = parse(bytes(self._splitter.rest) + b"\n\n")
-        self._splitter.rest.clear()
+        event = parse(self._splitter.take_rest() + b"\n\n")
         return [event] if event else []
 
 

@@ -51,7 +51,8 @@ def frames(stream: bytes) -> list[tuple[str, str]]:
     require(text == "" or text.endswith(("\n\n", "\r\n\r\n")), "torn last frame", text[-200:])
     found = []
     for frame in re.split(r"\n\n|\r\n\r\n", text):
-        lines = [line for line in frame.splitlines() if line and not line.startswith(":")]
+        lines = [line.rstrip("\r") for line in frame.split("\n")]
+        lines = [line for line in lines if line and not line.startswith(":")]
         if not lines:
             continue
         fields = [line.partition(":") for line in lines]

@@ -22,16 +22,25 @@ JSON = "application/json"
 
 
 def stream_step(
-    dialect: Dialect, content_type: str, *, model: str, stop_sequences: Iterable[str] = ()
+    dialect: Dialect,
+    content_type: str,
+    *,
+    model: str,
+    stop_sequences: Iterable[str] = (),
+    request_id: str = "",
 ) -> Step:
-    """The step for a client that asked for a stream.
+    """The step for a client that asked for a stream; ``request_id`` goes into its error frames.
 
     Only a body that says it is JSON is taken for JSON: some servers stream under another name.
     """
     if dialect is Dialect.ANTHROPIC:
-        return WholeAsStream(native_unfolding) if content_type == JSON else Passthrough()
-    stream = OpenAIStream(model=model, stop_sequences=stop_sequences)
-    return WholeAsStream(stream.take_whole) if content_type == JSON else stream
+        if content_type == JSON:
+            return WholeAsStream(native_unfolding, request_id=request_id)
+        return Passthrough(request_id=request_id)
+    stream = OpenAIStream(model=model, stop_sequences=stop_sequences, request_id=request_id)
+    if content_type == JSON:
+        return WholeAsStream(stream.take_whole, request_id=request_id)
+    return stream
 
 
 def answer_step(

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from gateway.errors import TYPE_OF_STATUS, GatewayError, UpstreamFailed, of_upstream_status
+from gateway.sse import encode
 
 MAX_MESSAGE: Final = 4000
 """Characters of an upstream's message that a client gets to read."""
@@ -62,6 +63,11 @@ def garbage(what: str) -> UpstreamFailed:
 
 def ended_early() -> UpstreamFailed:
     return UpstreamFailed("The upstream ended its answer too early.", kind="incomplete")
+
+
+def error_frame(error: GatewayError, request_id: str) -> bytes:
+    """The last frame of a stream that ends badly."""
+    return encode("error", msgspec.json.encode(error.document(request_id)))
 
 
 def decoded(body: bytes) -> object:

@@ -15,8 +15,8 @@ import msgspec
 
 from gateway.errors import TYPE_OF_STATUS, GatewayError
 from gateway.relay import Phase
-from gateway.relay.failures import decoded, ended_early, error_of_document
-from gateway.sse import BLANK_LINE, Event, encode, parse
+from gateway.relay.failures import decoded, ended_early, error_frame, error_of_document
+from gateway.sse import Event, Splitter, encode, parse
 
 HOLD_BYTES: Final = 65536
 
@@ -53,20 +53,15 @@ class Head(msgspec.Struct):
 HEAD: Final = msgspec.json.Decoder(Head)
 
 
-def error_frame(error: GatewayError) -> bytes:
-    body = {"type": "error", "error": {"type": error.type, "message": error.message}}
-    return encode("error", msgspec.json.encode(body))
-
-
 class Passthrough:
     """See ``relay.Step``."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, request_id: str = "") -> None:
+        self._request_id = request_id
         self.phase = Phase.EMPTY
         self.output_tokens: int | None = None
         self.error: GatewayError | None = None
-        self._held = bytearray()
-        self._searched = 0
+        self._splitter = Splitter()
         self._large = False
         """Inside a frame that is too large to hold: its beginning has been passed on."""
 
@@ -79,14 +74,14 @@ class Passthrough:
         return not self._large
 
     def feed(self, data: bytes) -> bytes:
-        if self.phase is Phase.OPEN and not self._held and is_content(data):
+        if self.phase is Phase.OPEN and not self._splitter.rest and is_content(data):
             return data
         if self.complete:
             return b""
-        self._held += data
-        passed = [self._pass(frame) for frame in self._frames()]
-        if len(self._held) > HOLD_BYTES and not self.complete:
-            passed.append(self._let_go())
+        passed = [self._pass(frame) for frame in self._splitter.feed(data)]
+        if len(self._splitter.rest) > HOLD_BYTES and not self.complete:
+            passed.append(self._splitter.let_go())
+            self._large = True
         return b"".join(passed)
 
     def finish(self) -> bytes:
@@ -108,33 +103,14 @@ class Passthrough:
         cut = b"\n\n" if self._large else b""
         self.phase = Phase.COMPLETE
         self.error = error
-        return cut + error_frame(error)
+        return cut + error_frame(error, self._request_id)
 
     # --- frames --------------------------------------------------------------------------------
-
-    def _frames(self) -> list[bytes]:
-        """Takes the whole frames out of what is held, up to the end of the stream."""
-        frames: list[bytes] = []
-        start = 0
-        for match in BLANK_LINE.finditer(self._held, max(0, self._searched - 3)):
-            frames.append(bytes(self._held[start : match.end()]))
-            start = match.end()
-        del self._held[:start]
-        self._searched = len(self._held)
-        return frames
-
-    def _let_go(self) -> bytes:
-        """Passes on the beginning of a large frame, but for what may be half a blank line."""
-        self._large = True
-        part = bytes(self._held[:-3])
-        del self._held[:-3]
-        self._searched = len(self._held)
-        return part
 
     def _last_frame(self) -> bytes:
         """What stood behind the last blank line: a whole event without one, or a torn frame that
         the client is better off without."""
-        rest, self._held = bytes(self._held), bytearray()
+        rest = self._splitter.take_rest()
         if self._large or not rest:
             return rest
         event = parse(rest + b"\n\n")
@@ -178,7 +154,7 @@ class Passthrough:
             raise error
         self.phase = Phase.COMPLETE
         self.error = error
-        return frame if is_anthropic_error(document) else error_frame(error)
+        return frame if is_anthropic_error(document) else error_frame(error, self._request_id)
 
     def _note(self, usage: Usage | None) -> None:
         if usage is not None and usage.output_tokens is not None:

@@ -14,8 +14,7 @@ from gateway.errors import GatewayError
 from gateway.relay import Phase, Step
 from gateway.relay.anthropic_openai.events import fold, unfold
 from gateway.relay.anthropic_openai.stream import OpenAIStream
-from gateway.relay.failures import decoded, error_of_document, garbage
-from gateway.relay.passthrough import error_frame
+from gateway.relay.failures import decoded, error_frame, error_of_document, garbage
 
 MAX_ANSWER_BYTES: Final = 64 << 20
 
@@ -64,7 +63,8 @@ class WholeAsStream:
 
     at_boundary = True
 
-    def __init__(self, unfolding: Unfolding) -> None:
+    def __init__(self, unfolding: Unfolding, *, request_id: str) -> None:
+        self._request_id = request_id
         self._unfolding = unfolding
         self._body = Body()
         self.phase = Phase.EMPTY
@@ -88,7 +88,7 @@ class WholeAsStream:
             return b""
         self.phase = Phase.COMPLETE
         self.error = error
-        return error_frame(error)
+        return error_frame(error, self._request_id)
 
 
 class WholeAnswer(Protocol):

@@ -17,13 +17,13 @@ from gateway.errors import GatewayError, UpstreamTimeout
 from gateway.patience import Patience
 from gateway.relay import Phase, Step
 from gateway.relay.dialects import answer_step, stream_step
-from gateway.relay.failures import error_of_body
+from gateway.relay.failures import error_frame, error_of_body
 from gateway.slots.base import Ticket
 from gateway.upstream.call import UpstreamCall
 from gateway.upstream.headers import retry_after, to_client
 from gateway.web.admission import Admitted
 from gateway.web.client import ClientStream, StreamState
-from gateway.web.frames import KEEP_ALIVE, PING, error_frame, queue_frame
+from gateway.web.frames import KEEP_ALIVE, PING, queue_frame
 from gateway.web.record import ExchangeRecord
 from gateway.web.replies import json_reply
 
@@ -117,6 +117,7 @@ class StreamedAnswer:
             call.content_type,
             model=self._admitted.model,
             stop_sequences=self._admitted.stop_sequences,
+            request_id=self._record.request_id,
         )
         try:
             await self._relay_body(call, self._step)

@@ -1,4 +1,4 @@
-"""The gateway's own frames: queue positions, keep-alives, late errors.  Pure.
+"""The gateway's own frames: queue positions and keep-alives; and the body of an error.  Pure.
 
 Everything variable goes through a JSON encoder or is a number, so nothing can break a frame.
 """
@@ -51,15 +51,4 @@ def queue_frame(place: Place, form: QueueEvents) -> bytes:
 
 
 def error_body(error: GatewayError, request_id: str) -> bytes:
-    """Anthropic's error shape, the same as a JSON body and inside an ``event: error`` frame."""
-    return msgspec.json.encode(
-        {
-            "type": "error",
-            "error": {"type": error.type, "message": error.message},
-            "request_id": request_id,
-        }
-    )
-
-
-def error_frame(error: GatewayError, request_id: str) -> bytes:
-    return b"event: error\ndata: " + error_body(error, request_id) + b"\n\n"
+    return msgspec.json.encode(error.document(request_id))

@@ -13,7 +13,7 @@ from gateway.config import Dialect
 from gateway.errors import GatewayError
 from gateway.relay import Phase
 from gateway.relay.dialects import stream_step
-from gateway.relay.passthrough import error_frame
+from gateway.relay.failures import error_frame
 from tests.wire import check_expected, check_wire
 
 CASES = [
@@ -59,7 +59,7 @@ def translate(case: dict[str, Any], pieces: list[bytes]) -> bytes:
         out += step.finish()
     except GatewayError as error:
         assert not out and step.phase is Phase.EMPTY
-        out += error_frame(error)
+        out += error_frame(error, "req_1")
     return bytes(out)
 
 

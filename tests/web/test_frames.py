@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from gateway.errors import GatewayError, Overloaded
 from gateway.slots.base import Place
-from gateway.web.frames import KEEP_ALIVE, QueueEvents, error_frame, queue_frame
+from gateway.relay.failures import error_frame
+from gateway.web.frames import KEEP_ALIVE, QueueEvents, queue_frame
 
 PLACE = Place(position=3, queue_length=7, waited_seconds=4.21, estimated_wait_seconds=31.4)
 

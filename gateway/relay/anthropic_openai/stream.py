@@ -30,8 +30,13 @@ from gateway.relay.anthropic_openai.chunks import (
 )
 from gateway.relay.anthropic_openai.halves import Halves
 from gateway.relay.anthropic_openai.machine import Action, Input, State, step
-from gateway.relay.failures import decoded, ended_early, error_of_document, garbage
-from gateway.relay.passthrough import error_frame
+from gateway.relay.failures import (
+    decoded,
+    ended_early,
+    error_frame,
+    error_of_document,
+    garbage,
+)
 from gateway.sse import Event, FrameTooLarge, Parser
 
 CHARACTERS_PER_TOKEN: Final = 4
@@ -48,7 +53,10 @@ class OpenAIStream:
 
     at_boundary = True
 
-    def __init__(self, *, model: str, stop_sequences: Iterable[str] = ()) -> None:
+    def __init__(
+        self, *, model: str, stop_sequences: Iterable[str] = (), request_id: str = ""
+    ) -> None:
+        self._request_id = request_id
         self._model = model
         self._stop_sequences = frozenset(stop_sequences)
         self._parser = Parser()
@@ -309,7 +317,7 @@ class OpenAIStream:
                 return self._last_frames()
             case Action.SHOW_ERROR:
                 assert self.error is not None
-                return error_frame(self.error)
+                return error_frame(self.error, self._request_id)
         self._index += 1
         return events.block_start(self._index, self._block(action, call))
 
