@@ -22,6 +22,7 @@ from gateway.slots.base import (
     SlotStatistics,
     TicketView,
 )
+from gateway.slots.estimate import DEPTH, Estimates, Line
 from gateway.slots.redis_line import RedisLine
 from gateway.slots.redis_link import RedisLink
 from gateway.slots.redis_mirror import Event, Mirror
@@ -43,6 +44,7 @@ class RedisPool:
         self._limits = limits
         self._link = RedisLink(line, self, upstream=name, slots=slots)
         self._sweep = Sweep(self, self._loop)
+        self._estimates = Estimates(self._estimate_from)
         self._numbers = itertools.count(1)
         self.tickets: dict[str, PoolTicket] = {}
         self._waiting: OrderedDict[str, PoolTicket] = OrderedDict()
@@ -91,6 +93,8 @@ class RedisPool:
     def close_ticket(self, ticket: PoolTicket) -> None:
         if ticket.waiting:
             self._outcomes[Outcome.ABANDONED] += 1
+        if ticket.granted_at is not None:
+            self._estimates.observe(ticket.model, self._loop.time() - ticket.granted_at)
         if ticket.id in self.tickets:
             self._forget(ticket)
             self._leave([ticket.id])
@@ -114,7 +118,7 @@ class RedisPool:
             position=position,
             queue_length=max(self._shown.waiting, position),
             waited_seconds=ticket.waited_seconds,
-            estimated_wait_seconds=None,
+            estimated_wait_seconds=self._estimated(position),
         )
 
     def statistics(self) -> SlotStatistics:
@@ -129,7 +133,13 @@ class RedisPool:
             seconds_since_release=self._since(mirror.turned) if mirror.turned else 0.0,
             outcomes=dict(self._outcomes),
             tickets=tuple(
-                TicketView(position, entry.model, entry.client, self._since(entry.number), None)
+                TicketView(
+                    position,
+                    entry.model,
+                    entry.client,
+                    self._since(entry.number),
+                    self._estimated(position),
+                )
                 for position, entry in enumerate(line, start=1)
             ),
             leases=tuple(
@@ -137,6 +147,18 @@ class RedisPool:
                 for lease in mirror.leases.values()
             ),
             leases_lost=self._leases_lost,
+        )
+
+    def _estimated(self, position: int) -> float | None:
+        """From the times that this process has held slots; unknown while nobody is granted."""
+        return self._estimates.wait(position, self._loop.time()) if self.reachable else None
+
+    def _estimate_from(self, now: float) -> Line:
+        mirror = self._link.mirror
+        return Line(
+            mirror.slots,
+            [(lease.model, self._since(lease.since)) for lease in mirror.leases.values()],
+            [entry.model for entry in itertools.islice(mirror.line(), DEPTH)],
         )
 
     def _since(self, moment: int) -> float:
@@ -265,6 +287,7 @@ class RedisPool:
                 self._shown.leave(ticket_id)
 
     def _tell_the_near(self) -> None:
+        self._estimates.line_changed()
         for position, ticket_id in enumerate(self._shown.first(NEAR), start=1):
             if ticket := self.tickets.get(ticket_id):
                 ticket.tell_if_moved(position)

@@ -13,7 +13,7 @@ import logging
 import random
 import uuid
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -100,7 +100,8 @@ class RedisLine:
 
     async def detach(self, follower: Follower, last_words: Command) -> None:
         """Says the pool's last words if Redis is there; ends with the last pool."""
-        del self._followers[follower.channel]
+        if self._followers.pop(follower.channel, None) is None:
+            return
         if self.reachable:
             await self._say(last_words)
         if not self._followers and self._task is not None:
@@ -135,17 +136,17 @@ class RedisLine:
         while True:
             try:
                 await self._stay()
-            except* Restart as restarts:
-                log.info("redis: comparing anew: %s", first_of(restarts))
-                await asyncio.sleep(0)
-            except* (RedisError, OSError, TimeoutError) as errors:
+            except Restart as restart:
+                log.info("redis: comparing anew: %s", restart)
+                continue
+            except (RedisError, OSError, TimeoutError) as error:
                 pause = BACKOFF_SECONDS[0] if self.reachable else min(2 * pause, longest)
-                self._lost(first_of(errors))
-                await asyncio.sleep(pause * random.uniform(0.5, 1))
-            except* Exception as errors:
+                self._lost(error)
+            except Exception as error:
                 log.exception("redis: a fault of the gateway itself")
-                self._lost(first_of(errors))
-                await asyncio.sleep(longest)
+                pause = longest
+                self._lost(error)
+            await asyncio.sleep(pause * random.uniform(0.5, 1))
 
     def _lost(self, error: BaseException) -> None:
         if self.reachable or not self._tried.is_set():
@@ -156,20 +157,25 @@ class RedisLine:
             follower.strand()
 
     async def _stay(self) -> None:
+        """One session, to its end, which is always an error of some kind."""
         session = Session(self._url, f"gateway-{self.replica[:8]}")
         self._restarting.clear()
+        tasks: list[asyncio.Task[None]] = []
         try:
             followers = list(self._followers.values())
             server = await session.open([follower.channel for follower in followers])
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._listen(session))
-                group.create_task(self._until_restart())
-                for follower in followers:
-                    await follower.meet(session, server)
-                self._found()
-                group.create_task(self._send(session))
-                group.create_task(self._beat())
+            tasks += map(
+                asyncio.create_task,
+                (
+                    self._listen(session),
+                    self._talk(session, server, followers),
+                    self._beat(),
+                    self._until_restart(),
+                ),
+            )
+            await first_failure(tasks)
         finally:
+            await cancelled(tasks)
             self._outbox.clear()
             for follower in self._followers.values():
                 follower.cut_off()
@@ -191,7 +197,10 @@ class RedisLine:
             if follower := self._followers.get(channel):
                 follower.feed(payload)
 
-    async def _send(self, session: Session) -> None:
+    async def _talk(self, session: Session, server: Server, followers: Sequence[Follower]) -> None:
+        for follower in followers:
+            await follower.meet(session, server)
+        self._found()
         while True:
             self._posted.clear()
             while self._outbox:
@@ -212,8 +221,14 @@ def hand_over(heard: asyncio.Future[Reply], reply: Reply) -> None:
         heard.set_result(reply)
 
 
-def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+async def first_failure(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Raises it."""
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        task.result()
+
+
+async def cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

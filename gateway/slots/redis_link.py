@@ -148,6 +148,8 @@ class RedisLink:
             self._owner.on_events(events)
 
     def beats(self) -> Iterator[Command]:
+        if not self.connected:
+            return
         held = [ticket.id for ticket in self._owner.tickets.values() if ticket.granted]
         for batch in batches(held) or [[]]:
             yield self._command(Verb.BEAT, *batch, answer=self._on_beat)

@@ -7,6 +7,7 @@ comparing what Redis knows with what this process knows.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
 
@@ -52,6 +53,7 @@ class Session:
             for _ in channels:
                 await self._subscription.get_message(timeout=TIMEOUT_SECONDS)
         server = await self._redis.info("server")
+        end_if_cancelled()
         return Server(server["run_id"], server["uptime_in_seconds"])
 
     async def send(self, commands: Sequence[Command]) -> None:
@@ -59,7 +61,9 @@ class Session:
         pipeline = self._redis.pipeline(transaction=False)
         for command in commands:
             pipeline.evalsha(command.verb.sha, len(command.keys), *command.keys, *command.arguments)
-        for command, answer in zip(commands, await pipeline.execute(), strict=True):
+        answers = await pipeline.execute()
+        end_if_cancelled()
+        for command, answer in zip(commands, answers, strict=True):
             command.answer(reply_of(answer))
 
     async def call(self, command: Command) -> Reply:
@@ -74,9 +78,17 @@ class Session:
             message = await self._subscription.get_message(
                 ignore_subscribe_messages=True, timeout=None
             )
+            end_if_cancelled()
             if message is not None:
                 yield message["channel"].decode(), message["data"]
 
     async def close(self) -> None:
         await self._subscription.aclose()
         await self._redis.aclose()
+
+
+def end_if_cancelled() -> None:
+    """redis-py can lose a cancellation that comes in the same tick as an answer."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

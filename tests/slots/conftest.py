@@ -34,7 +34,14 @@ class OpenPool(Protocol):
 
 
 class OpenReplica(Protocol):
-    async def __call__(self, name: str, slots: int, limits: LineLimits = AMPLE) -> RedisPool: ...
+    async def __call__(
+        self,
+        server: RedisServer,
+        name: str,
+        slots: int,
+        limits: LineLimits = AMPLE,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> RedisPool: ...
 
 
 class RedisServer:
@@ -146,6 +153,29 @@ async def open_pool(request: pytest.FixtureRequest) -> AsyncIterator[OpenPool]:
         if isinstance(pool, RedisPool):
             await gathered(pool)
         return pool
+
+    yield open_
+    for pool in pools:
+        await pool.stop()
+    assert len(asyncio.all_tasks()) == 1, "a pool ends its own tasks"
+
+
+@pytest.fixture
+async def open_replica() -> AsyncIterator[OpenReplica]:
+    """Opens pools of one upstream as different gateways would: nothing is shared but Redis."""
+    pools: list[RedisPool] = []
+
+    async def open_(
+        server: RedisServer,
+        name: str,
+        slots: int,
+        limits: LineLimits = AMPLE,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> RedisPool:
+        line = RedisLine(server.url, lease_seconds=lease_seconds)
+        pools.append(RedisPool(line, name=name, slots=slots, limits=limits))
+        await pools[-1].start()
+        return pools[-1]
 
     yield open_
     for pool in pools:
