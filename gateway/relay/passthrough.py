@@ -133,7 +133,7 @@ class Passthrough:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             head = Head()
         kind = head.type or event.name
-        if event.name == "error" or kind == "error":
+        if event.name == "error" or kind == "error" or (not kind and is_nameless_error(event)):
             return self._observe_error(event, frame)
         if kind == "message_start":
             self.phase = Phase.OPEN
@@ -164,6 +164,11 @@ class Passthrough:
 def is_content(data: bytes) -> bool:
     """Whether this is nothing but whole content deltas, without looking into them."""
     return data.startswith(DELTA) and data.endswith(b"\n\n") and not NOTABLE.search(data)
+
+
+def is_nameless_error(event: Event) -> bool:
+    """vLLM's and other servers' OpenAI half reports errors without naming the event."""
+    return error_of_document(decoded(event.data)) is not None
 
 
 def is_anthropic_error(document: object) -> bool:

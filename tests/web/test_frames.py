@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import GatewayError, Overloaded
-from gateway.slots.base import Place
 from gateway.relay.failures import error_frame
+from gateway.slots.base import Place
 from gateway.web.frames import KEEP_ALIVE, QueueEvents, queue_frame
 
 PLACE = Place(position=3, queue_length=7, waited_seconds=4.21, estimated_wait_seconds=31.4)
