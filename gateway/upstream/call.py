@@ -7,6 +7,7 @@ closing means the socket, never draining what the upstream still wants to say.
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
@@ -17,6 +18,8 @@ from yarl import URL
 
 from gateway.errors import GatewayError, UpstreamFailed, UpstreamTimeout
 from gateway.upstream.session import UpstreamSession
+
+LARGE_BYTES = 1 << 20
 
 
 class UpstreamCall:
@@ -106,12 +109,16 @@ class UpstreamCall:
     async def _post_over(self, http: aiohttp.ClientSession) -> aiohttp.ClientResponse:
         return await http.post(
             self._url,
-            data=self._body,
+            data=self._payload(),
             headers=self._headers,
             timeout=self._timeout,
             allow_redirects=False,
             trace_request_ctx=self,
         )
+
+    def _payload(self) -> bytes | io.BytesIO:
+        """A large body in portions: written in one go it would block the event loop."""
+        return self._body if len(self._body) < LARGE_BYTES else io.BytesIO(self._body)
 
     # --- the answer ----------------------------------------------------------------------------
 

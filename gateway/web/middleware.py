@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
-from gateway.errors import InvalidRequest
+from gateway.errors import GatewayError, InvalidRequest
 from gateway.web.admission import refuse_large
 from gateway.web.gateway import GATEWAY
 from gateway.web.identity import REQUEST_ID, client_of, request_id_of
@@ -26,12 +26,21 @@ async def identify_and_explain(request: web.Request, handler: Handler) -> web.St
 
 
 async def expect_continue(request: web.Request) -> web.StreamResponse | None:
-    """Answers ``Expect: 100-continue`` itself, after refusing what would be refused anyway."""
-    gateway = request.app[GATEWAY]
-    if request.headers.get(hdrs.EXPECT, "").lower() != "100-continue":
-        raise InvalidRequest("expect: only 100-continue is understood")
-    client_of(request, gateway.config.auth.keys, gateway.config.listen.trusted_proxies)
-    refuse_large(request.content_length or 0, gateway)
+    """Answers ``Expect: 100-continue`` itself, after refusing what would be refused anyway.
+
+    aiohttp asks this before any middleware, so the refusal is made here.
+    """
+    config = request.app[GATEWAY].config
+    request_id = request_id_of(request, config.listen.trusted_proxies)
+    try:
+        if request.headers.get(hdrs.EXPECT, "").lower() != "100-continue":
+            raise InvalidRequest("expect: only 100-continue is understood")
+        client_of(request, config.auth.keys, config.listen.trusted_proxies)
+        refuse_large(request.content_length or 0, request.app[GATEWAY])
+    except GatewayError as error:
+        reply = error_reply(error, request_id)
+        reply.force_close()
+        return reply
     assert request.transport is not None
     request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import json
 import socket
 import struct
@@ -70,7 +71,7 @@ class Surface:
     async def post(self, body: dict[str, Any] | bytes, **headers: str) -> Reply:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return await self.request("POST", "/llm/v1/messages", data=data, headers=named)
+        return await self.request("POST", "/llm/v1/messages", data=io.BytesIO(data), headers=named)
 
     async def stream(self, body: dict[str, Any] | bytes, **headers: str) -> Stream:
         """Sends a request over a raw socket; returns without waiting for an answer."""
