@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from gateway.config import Config, UpstreamConfig, load
+from gateway.config import Config, SlotBackend, SlotsConfig, UpstreamConfig, load
 from gateway.errors import ConfigError, Overloaded
 from gateway.slots.base import SlotPool
 from gateway.slots.local import LocalPool
@@ -108,10 +108,31 @@ def build(config: Config) -> Service:
 
 
 def pool_factory(config: Config) -> Callable[[UpstreamConfig], SlotPool]:
+    if config.slots.backend is SlotBackend.REDIS:
+        return redis_pools(config.slots)
+
     def local(upstream: UpstreamConfig) -> SlotPool:
         return LocalPool(slots=upstream.slots, limits=line_limits(upstream))
 
     return local
+
+
+def redis_pools(slots: SlotsConfig) -> Callable[[UpstreamConfig], SlotPool]:
+    """Pools that share one road to Redis.  Raises ConfigError without the package for it."""
+    try:
+        from gateway.slots.redis import RedisPool
+        from gateway.slots.redis_line import RedisLine
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"slots.backend: redis needs the package {error.name}: pip install 'gateway[redis]'"
+        ) from None
+    line = RedisLine(str(slots.url), lease_seconds=slots.lease_seconds)
+
+    def shared(upstream: UpstreamConfig) -> SlotPool:
+        limits = line_limits(upstream)
+        return RedisPool(line, name=upstream.name, slots=upstream.slots, limits=limits)
+
+    return shared
 
 
 @contextlib.asynccontextmanager

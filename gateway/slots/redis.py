@@ -25,7 +25,7 @@ from gateway.slots.base import (
 from gateway.slots.estimate import DEPTH, Estimates, Line
 from gateway.slots.redis_line import RedisLine
 from gateway.slots.redis_link import RedisLink
-from gateway.slots.redis_mirror import Event, Mirror
+from gateway.slots.redis_mirror import Event, Lease, Mirror
 from gateway.slots.redis_verbs import MICROSECONDS
 from gateway.slots.sweep import Sweep
 from gateway.slots.ticket import NEAR, PoolTicket
@@ -38,7 +38,7 @@ class RedisPool:
 
     def __init__(self, line: RedisLine, *, name: str, slots: int, limits: LineLimits) -> None:
         self._loop = asyncio.get_running_loop()
-        self._line = line
+        self._road = line
         self._name = name
         self._slots = slots
         self._limits = limits
@@ -64,7 +64,7 @@ class RedisPool:
 
     @property
     def reachable(self) -> bool:
-        return self._line.reachable
+        return self._road.reachable
 
     async def start(self) -> None:
         await self._link.start()
@@ -76,7 +76,7 @@ class RedisPool:
 
     def join(self, *, model: str, client: str) -> PoolTicket:
         ticket = PoolTicket(self, self._loop, client=client, model=model)
-        ticket.id = f"{self._line.replica}.{next(self._numbers)}"
+        ticket.id = f"{self._road.replica}.{next(self._numbers)}"
         if self._closing is not None:
             removed = self._closing is Outcome.EVICTED_REMOVED
             self._end(ticket, self._closing if removed else Outcome.REJECTED_CLOSING)
@@ -93,8 +93,6 @@ class RedisPool:
     def close_ticket(self, ticket: PoolTicket) -> None:
         if ticket.waiting:
             self._outcomes[Outcome.ABANDONED] += 1
-        if ticket.granted_at is not None:
-            self._estimates.observe(ticket.model, self._loop.time() - ticket.granted_at)
         if ticket.id in self.tickets:
             self._forget(ticket)
             self._leave([ticket.id])
@@ -150,7 +148,7 @@ class RedisPool:
         )
 
     def _estimated(self, position: int) -> float | None:
-        """From the times that this process has held slots; unknown while nobody is granted."""
+        """Unknown while nobody is granted."""
         return self._estimates.wait(position, self._loop.time()) if self.reachable else None
 
     def _estimate_from(self, now: float) -> Line:
@@ -212,8 +210,10 @@ class RedisPool:
         self._behind_shown.clear()
         self._tell_the_near()
 
-    def on_events(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event], released: Sequence[Lease]) -> None:
         """Grants first: whoever got a slot runs before anybody hears of having moved."""
+        for lease in released:
+            self._estimates.observe(lease.model, self._since(lease.since))
         for kind, *about in events:
             ticket = self.tickets.get(about[0]) if about else None
             if kind == "slots":
@@ -225,7 +225,7 @@ class RedisPool:
             elif kind == "grant":
                 self._grant(ticket)
             else:
-                self._line.restart("a ticket of ours has lapsed")
+                self._road.restart("a ticket of ours has lapsed")
         self._tell_the_near()
 
     def on_refused(self, ticket: PoolTicket, outcome: Outcome) -> None:

@@ -50,8 +50,8 @@ class Owner(Protocol):
     def on_met(self) -> None:
         """There is a new mirror."""
 
-    def on_events(self, events: Sequence[Event]) -> None:
-        """The mirror has followed these."""
+    def on_events(self, events: Sequence[Event], released: Sequence[Lease]) -> None:
+        """The mirror has followed these, which have ended these leases."""
 
     def on_gathered(self) -> None:
         """Every replica is back in the line, or is not waited for any longer."""
@@ -142,10 +142,10 @@ class RedisLink:
         elif int(version) > self.mirror.version + 1:
             self._line.restart("a message was missed")
         elif int(version) == self.mirror.version + 1:
-            self.mirror.replay([(int(version), events)])
+            released = self.mirror.replay([(int(version), events)])
             if GATHERED in events:
                 self._on_hold(0)
-            self._owner.on_events(events)
+            self._owner.on_events(events, released)
 
     def beats(self) -> Iterator[Command]:
         if not self.connected:

@@ -76,16 +76,18 @@ class Mirror:
 
     # --- following -----------------------------------------------------------------------------
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: Event) -> Lease | None:
+        """Answers the lease that the event has ended, if it has."""
         match event:
             case ["join", ticket_id, number, client, model]:
                 self.join(ticket_id, Entry(int(number), client, model))
             case ["grant", ticket_id, since]:
                 self._grant(ticket_id, int(since))
             case ["leave", ticket_id]:
-                self.leave(ticket_id)
+                return self.leave(ticket_id)
             case ["slots", slots]:
                 self.slots = int(slots)
+        return None
 
     def join(self, ticket_id: str, entry: Entry) -> None:
         if ticket_id not in self._entries and ticket_id not in self.leases:
@@ -96,17 +98,19 @@ class Mirror:
         self._take_out(ticket_id)
         self.leases[ticket_id] = lease
 
-    def leave(self, ticket_id: str) -> None:
+    def leave(self, ticket_id: str) -> Lease | None:
         self._take_out(ticket_id)
-        self.leases.pop(ticket_id, None)
+        return self.leases.pop(ticket_id, None)
 
-    def replay(self, messages: Iterable[tuple[int, list[Event]]]) -> None:
-        """Catches up with what was published while the copy was made."""
+    def replay(self, messages: Iterable[tuple[int, list[Event]]]) -> list[Lease]:
+        """Catches up with what was published since the copy was made.  Answers the leases that
+        have ended."""
+        ended = []
         for version, events in messages:
             if version > self.version:
                 self.version = version
-                for event in events:
-                    self.apply(event)
+                ended += [lease for event in events if (lease := self.apply(event))]
+        return ended
 
     def _grant(self, ticket_id: str, since: int) -> None:
         self.turned = max(self.turned, since)
