@@ -8,9 +8,10 @@ The life of a request, in the order of the rooms:
 4. ``relay``     turns the upstream's bytes into the client's bytes;
 5. ``web``       writes them, and gives the slot back when the upstream is done.
 
-Imports go one way.  Level 0 (``errors``, ``sse``, ``metrics``, ``config``) imports nothing of
-ours above it; level 1 (``slots``, ``upstream``, ``relay``) uses level 0 and never each other;
-level 2 (``web``) uses 0 and 1, of slots only ``base``; ``app`` puts them together.
+Imports go one way.  Level 0 (``errors``, ``sse``, ``config``) imports nothing of ours above it;
+level 1 (``slots``, ``upstream``, ``relay``) uses level 0 and never each other; ``metrics`` reads
+what the slots say of themselves; level 2 (``web``) uses 0 and 1, of slots only ``base``; ``app``
+puts them together.
 ``tests/test_architecture.py`` holds this rule as data.
 """
 

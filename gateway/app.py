@@ -20,7 +20,9 @@ from gateway.web import journal, routes
 from gateway.web.directory import line_limits
 from gateway.web.gateway import CLOSING_MESSAGE, GATEWAY, Gateway
 from gateway.web.listener import Runner
+from gateway.web.metering import METRICS, metrics_of
 from gateway.web.middleware import identify_and_explain
+from gateway.web.watch import WATCH, Watch
 
 log = logging.getLogger("gateway")
 
@@ -36,6 +38,9 @@ class Service:
     def __init__(self, config: Config, gateway: Gateway) -> None:
         self.config = config
         self.gateway = gateway
+        self.watch = Watch(gateway)
+        self.metrics = metrics_of(gateway)
+        gateway.observers.add(self.watch.see)
         self._runners: list[web.AppRunner] = []
         self._sites: list[web.BaseSite] = []
         self.port = 0
@@ -44,9 +49,11 @@ class Service:
     async def start(self) -> None:
         """Raises OSError if a port cannot be had."""
         await self.gateway.apply(self.config)
+        self.watch.start()
         admin = self.config.admin
         if admin is not None:
-            self.admin_port = await self._listen(routes.admin(), admin.host, admin.port)
+            table = routes.admin(demo=admin.demo)
+            self.admin_port = await self._listen(table, admin.host, admin.port)
         listen = self.config.listen
         self.port = await self._listen(routes.surface(), listen.host, listen.port)
 
@@ -66,6 +73,7 @@ class Service:
         await self._let_finish(self.config.shutdown.grace_seconds)
         self.gateway.running.interrupt_all(Overloaded(CLOSING_MESSAGE, retry_after=1))
         await self._let_finish(LAST_FRAMES_SECONDS)
+        await self.watch.stop()
         for runner in self._runners:
             await runner.cleanup()
         await self.gateway.stop()
@@ -76,8 +84,11 @@ class Service:
                 await self.gateway.running.idle()
 
     async def _listen(self, table: list[web.RouteDef], host: str, port: int) -> int:
+        app = application(self.gateway, table)
+        app[WATCH] = self.watch
+        app[METRICS] = self.metrics
         runner = Runner(
-            application(self.gateway, table),
+            app,
             handler_cancellation=True,
             access_log=None,
             max_line_size=MAX_HEADER_BYTES,

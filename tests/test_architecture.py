@@ -17,13 +17,13 @@ MAY_USE: dict[str, set[str]] = {
     "errors": set(),
     "patience": set(),
     "sse": {"errors"},
-    "metrics": {"errors"},
     "config": {"errors"},
     "log": {"errors"},
     # level 1: never each other
-    "slots": {"errors", "patience", "sse", "metrics", "config"},
-    "upstream": {"errors", "patience", "sse", "metrics", "config"},
-    "relay": {"errors", "patience", "sse", "metrics", "config"},
+    "slots": {"errors", "patience", "sse", "config"},
+    "upstream": {"errors", "patience", "sse", "config"},
+    "relay": {"errors", "patience", "sse", "config"},
+    "metrics": {"slots.base"},
     # level 2
     "web": {
         *("errors", "patience", "sse", "metrics", "config"),
@@ -34,7 +34,14 @@ MAY_USE: dict[str, set[str]] = {
 }
 
 #: Pure modules: no clock of a loop, no I/O. A folder stands for all that is in it.
-PURE = ["slots/fifo.py", "sse.py", "relay", "upstream/headers.py", "web/frames.py"]
+PURE = [
+    "slots/fifo.py",
+    "slots/estimate.py",
+    "sse.py",
+    "relay",
+    "upstream/headers.py",
+    "web/frames.py",
+]
 IMPURE = ("asyncio", "aiohttp", "socket", "threading", "time")
 
 #: Which rooms each part of aiohttp belongs to; all that is not named here is its client.

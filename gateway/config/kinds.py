@@ -82,6 +82,17 @@ class Seconds(Kind):
         return value
 
 
+class Switch(Kind):
+    """On or off, in YAML 1.2's words for it."""
+
+    expected = "true or false"
+
+    def read(self, value: object, at: At) -> bool:
+        if not isinstance(value, bool):
+            raise self.wrong(value, at)
+        return value
+
+
 class Text(Kind):
     """Some text on one line."""
 

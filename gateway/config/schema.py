@@ -22,6 +22,7 @@ from gateway.config.kinds import (
     Network,
     Nullable,
     Seconds,
+    Switch,
     Text,
     Whole,
 )
@@ -124,10 +125,11 @@ class ListenConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AdminConfig:
-    """The listener for ``/metrics`` and ``/status``."""
+    """The listener for ``/metrics``, ``/status`` and, if it is wanted, ``/demo``."""
 
     host: Annotated[str, Text()] = "127.0.0.1"
     port: Annotated[int, Whole(0, 65535)] = 8081
+    demo: Annotated[bool, Switch()] = False
 
 
 @dataclass(frozen=True, kw_only=True)

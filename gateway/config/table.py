@@ -72,6 +72,8 @@ def shown(value: object) -> str:
     match value:
         case None:
             return "null"
+        case bool():
+            return "true" if value else "false"
         case Secret():
             return repr(value).strip("'")
         case dict():

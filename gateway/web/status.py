@@ -1,17 +1,20 @@
-"""Whether the gateway lives, is ready, and how its lines stand."""
+"""Whether the gateway lives and is ready, and the status page for people who look after it."""
 
 from __future__ import annotations
 
-import time
+import asyncio
 
 import msgspec
 from aiohttp import web
 
-import gateway as package
-from gateway.slots.base import SlotStatistics
-from gateway.web.directory import Upstream
-from gateway.web.gateway import GATEWAY, Gateway
+from gateway.web.gateway import GATEWAY
+from gateway.web.pages import Page, page
 from gateway.web.replies import json_reply
+from gateway.web.snapshot import state_of
+from gateway.web.watch import WATCH
+
+WRITE_SECONDS = 20.0
+"""A status page that takes nothing for this long is closed; it comes back by itself."""
 
 
 async def healthz(request: web.Request) -> web.Response:
@@ -23,7 +26,7 @@ async def readyz(request: web.Request) -> web.Response:
     leaves the gateway ready: another replica could not do better."""
     gateway = request.app[GATEWAY]
     answer = {
-        "status": "closing" if gateway.closing else "ready" if gateway.ready else "not ready",
+        "status": state_of(gateway),
         "stalled": [upstream.name for upstream in gateway.directory if upstream.stalled],
     }
     response = json_reply(msgspec.json.encode(answer))
@@ -32,47 +35,46 @@ async def readyz(request: web.Request) -> web.Response:
 
 
 async def status_json(request: web.Request) -> web.Response:
-    return json_reply(msgspec.json.encode(snapshot(request.app[GATEWAY])))
+    picture = msgspec.json.encode(request.app[WATCH].picture())
+    return json_reply(picture, {"cache-control": "no-store"})
 
 
-def snapshot(gateway: Gateway) -> dict[str, object]:
-    """The data of ``/status.json``; seconds are rounded for reading."""
-    return {
-        "upstreams": {upstream.name: _upstream(upstream) for upstream in gateway.directory},
-        "version": package.__version__,
-        "uptime_seconds": round(time.monotonic() - gateway.started_at, 1),
-    }
+async def status_page(request: web.Request) -> web.Response:
+    return html_reply(page("status"))
 
 
-def _upstream(upstream: Upstream) -> dict[str, object]:
-    statistics = upstream.pool.statistics()
-    return {
-        "dialect": upstream.config.dialect.value,
-        "slots": statistics.limit,
-        "running": statistics.running,
-        "waiting": statistics.waiting,
-        "oldest_wait_seconds": round(statistics.oldest_wait_seconds, 1),
-        "stalled": upstream.stalled,
-        "tickets": _tickets(statistics),
-        "leases": [
-            {
-                "model": lease.model,
-                "client": lease.client,
-                "held_seconds": round(lease.held_seconds, 1),
-            }
-            for lease in statistics.leases
-        ],
-    }
-
-
-def _tickets(statistics: SlotStatistics) -> list[dict[str, object]]:
-    return [
-        {
-            "position": ticket.position,
-            "model": ticket.model,
-            "client": ticket.client,
-            "waited_seconds": round(ticket.waited_seconds, 1),
-            "estimated_wait_seconds": ticket.estimated_wait_seconds,
+async def status_events(request: web.Request) -> web.StreamResponse:
+    """Server-sent events: ``status``, ``sample`` and ``exchange``, see ``watch``."""
+    response = web.StreamResponse(
+        headers={
+            "content-type": "text/event-stream; charset=utf-8",
+            "cache-control": "no-store",
+            "x-accel-buffering": "no",
         }
-        for ticket in statistics.tickets
-    ]
+    )
+    writer = await response.prepare(request)
+    assert writer is not None
+    try:
+        async for frames in request.app[WATCH].frames():
+            async with asyncio.timeout(WRITE_SECONDS):
+                await response.write(frames)
+                await writer.drain()
+    except TimeoutError:
+        assert request.transport is not None
+        request.transport.abort()
+    except ConnectionError:
+        pass
+    return response
+
+
+def html_reply(content: Page) -> web.Response:
+    return web.Response(
+        body=content.html,
+        headers={
+            "content-type": "text/html; charset=utf-8",
+            "content-security-policy": content.policy,
+            "cache-control": "no-cache",
+            "referrer-policy": "no-referrer",
+            "x-content-type-options": "nosniff",
+        },
+    )
