@@ -54,6 +54,8 @@ class SoakUpstream:
         self.most[model] = max(self.most[model], sum(map(is_open, running.values())))
         try:
             return await answer(request, upstream, bool(body.get("stream")), frames)
+        except ConnectionError:
+            return web.Response()  # the gateway has left, for whatever reason
         finally:
             del running[number]
 

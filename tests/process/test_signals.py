@@ -1,0 +1,163 @@
+"""Reload and shutdown, by signal, with streams running and clients waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.process.conftest import StartGateway
+from tests.process.gateway_process import ROOT
+from tests.web.clients import ask
+from tests.web.conftest import mapping
+from tests.web.scripted import ScriptedUpstream, native_end, native_start
+from tests.wire import check_wire
+
+
+async def test_raising_the_cap_grants_at_once_and_lowering_it_ends_nobody(
+    start_gateway: StartGateway, upstream: ScriptedUpstream
+) -> None:
+    gateway = await start_gateway(slots=3)
+    streams = [await gateway.stream(ask(str(number))) for number in range(3)]
+    for number in (1, 2, 3):
+        await upstream.arrival(number)
+    for number in (3, 4):
+        streams.append(await gateway.stream(ask(str(number))))
+        await streams[-1].seen(b"event: queue")
+    await gateway.reload(mapping(url=upstream.url, slots=1))
+    upstream.arrivals[0].answer()
+    upstream.arrivals[1].answer()
+    await streams[0].whole()
+    await gateway.reload(mapping(url=upstream.url, slots=1))
+    assert (await gateway.status())["waiting"] == 2
+    upstream.arrivals[2].answer()
+    assert (await upstream.arrival(4)).prompt == "3"
+    await gateway.reload(mapping(url=upstream.url, slots=4))
+    assert (await upstream.arrival(5)).prompt == "4"
+    for number in (4, 5):
+        upstream.arrivals[number - 1].answer()
+    for stream in streams[1:]:
+        check_wire(await stream.whole())
+
+
+async def test_an_upstream_that_is_removed_lets_the_running_finish_and_tells_the_waiting(
+    start_gateway: StartGateway, upstream: ScriptedUpstream
+) -> None:
+    gateway = await start_gateway()
+    running = await gateway.stream(ask())
+    arrival = (await upstream.arrival()).open().write(native_start())
+    await running.seen(b"Hi")
+    waiting = await gateway.stream(ask())
+    await waiting.seen(b"event: queue")
+    whole = asyncio.create_task(gateway.post(ask(stream=False)))
+    await gateway.waits(2)
+    other = mapping(url=upstream.url, models=["other"])
+    other["upstreams"] = {"two": other["upstreams"]["one"]}
+    await gateway.reload(other)
+    async with asyncio.timeout(1):
+        events = check_wire(await waiting.whole())
+        reply = await whole
+    assert events[0]["error"]["type"] == "not_found_error"
+    assert (reply.status, reply.error["type"]) == (404, "not_found_error")
+    arrival.write(native_end()).end()
+    check_wire(await running.whole())
+    assert (await gateway.post(ask())).status == 404
+
+
+@pytest.mark.parametrize("broken", ["upstreams: [", "upstreams: {}", "nonsense: 1", ""])
+async def test_a_broken_file_changes_nothing(
+    start_gateway: StartGateway, upstream: ScriptedUpstream, broken: str
+) -> None:
+    gateway = await start_gateway()
+    stream = await gateway.stream(ask())
+    arrival = await upstream.arrival()
+    gateway.config_path.write_text(broken)
+    gateway.signal(signal.SIGHUP)
+    await gateway.logs("the old configuration stays in force")
+    arrival.answer()
+    check_wire(await stream.whole())
+    assert await gateway.request("GET", "/readyz")
+
+
+async def test_closing_tells_the_waiting_and_lets_the_running_finish(
+    start_gateway: StartGateway, upstream: ScriptedUpstream
+) -> None:
+    gateway = await start_gateway({"shutdown": {"grace_seconds": 10}})
+    running = await gateway.stream(ask())
+    arrival = (await upstream.arrival()).open().write(native_start())
+    await running.seen(b"Hi")
+    waiting = await gateway.stream(ask())
+    await waiting.seen(b"event: queue")
+    whole = asyncio.create_task(gateway.post(ask(stream=False)))
+    await gateway.waits(2)
+    idle_reader, idle_writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    gateway.signal(signal.SIGTERM)
+    async with asyncio.timeout(2):
+        events = check_wire(await waiting.whole())
+        reply = await whole
+    assert events[0]["error"]["type"] == "overloaded_error"
+    assert (reply.status, reply.error["type"]) == (529, "overloaded_error")
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", gateway.port)
+    idle_writer.write(b"GET /readyz HTTP/1.1\r\nHost: t\r\n\r\n")
+    assert b" 503 " in await idle_reader.readline()
+    idle_writer.close()
+    arrival.write(native_end()).end()
+    check_wire(await running.whole())
+    assert await gateway.stop() == 0
+
+
+async def test_what_runs_beyond_the_grace_is_ended_with_an_error(
+    start_gateway: StartGateway, upstream: ScriptedUpstream
+) -> None:
+    gateway = await start_gateway({"shutdown": {"grace_seconds": 0.5}}, slots=3)
+    active = await gateway.stream(ask())
+    (await upstream.arrival(1)).open().write(native_start())
+    await active.seen(b"Hi")
+    silent = await gateway.stream(ask())
+    second = await upstream.arrival(2)
+    whole = asyncio.create_task(gateway.post(ask(stream=False)))
+    await upstream.arrival(3)
+    begun = time.monotonic()
+    gateway.signal(signal.SIGTERM)
+    events = check_wire(await active.whole())
+    assert events[-1]["error"]["type"] in ("overloaded_error", "api_error")
+    await silent.ended()
+    reply = await whole
+    assert (reply.status, reply.error["type"]) == (529, "overloaded_error")
+    async with asyncio.timeout(1):
+        await second.left.wait()
+    assert await gateway.stop() == 0
+    assert time.monotonic() - begun < 5
+
+
+async def run(*arguments: str) -> tuple[int, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway", *arguments),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+async def test_a_broken_config_is_said_in_a_line_and_not_in_a_traceback(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "upstreams: {one: {url: 'http://x', dialect: openai, slots: six, models: [m]}}"
+    )
+    status, _, err = await run("--config", str(config))
+    assert status == 2
+    assert err.strip() == 'upstreams.one.slots: expected a whole number >= 1, got "six"'
+
+
+async def test_a_taken_port_is_said_in_a_line(start_gateway: StartGateway, tmp_path: Path) -> None:
+    gateway = await start_gateway()
+    status, _, err = await run("--config", str(gateway.config_path), "--port", str(gateway.port))
+    assert status == 1 and "Traceback" not in err and "in use" in err
