@@ -43,7 +43,7 @@ upstreams:
     queue: *queue
     timeouts: *timeouts
 queue_events: {{keepalive_seconds: 0.5}}
-client: {{write_timeout_seconds: 1, max_buffered_bytes: 65536}}
+client: {{write_timeout_seconds: 3, max_buffered_bytes: 65536}}
 shutdown: {{grace_seconds: 5}}
 """
 

@@ -71,7 +71,7 @@ async def stall(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     await reader.read(1000)
     writer.transport.pause_reading()
-    await asyncio.sleep(6)
+    await asyncio.sleep(8)
 
 
 def reset(writer: asyncio.StreamWriter) -> None:
@@ -84,7 +84,7 @@ def reset(writer: asyncio.StreamWriter) -> None:
 async def read(plan: Plan, reader: asyncio.StreamReader, seen: Seen) -> bytes | None:
     """The whole answer, or None for a client that left before its end."""
     answer = bytearray()
-    while data := await reader.read(2000 if plan.client is Client.READ_SLOWLY else 65536):
+    while data := await reader.read(8000 if plan.client is Client.READ_SLOWLY else 65536):
         answer += data
         note_queue(data, seen)
         if plan.client is Client.READ_SLOWLY:
