@@ -33,8 +33,7 @@ BACKOFF_SECONDS = (0.05, 1.0)
 ATTACH_SECONDS = 4.0
 """How long a pool's start waits for its first answer; without one it starts all the same."""
 
-LAST_WORDS_TRIES = 20
-LAST_WORDS_SECONDS = 0.5
+LAST_WORDS_SECONDS = 3.0
 
 
 class Follower(Protocol):
@@ -100,10 +99,11 @@ class RedisLine:
 
     async def detach(self, follower: Follower, last_words: Command) -> None:
         """Says the pool's last words if Redis is there; ends with the last pool."""
-        if self._followers.pop(follower.channel, None) is None:
+        if follower.channel not in self._followers:
             return
         if self.reachable:
             await self._say(last_words)
+        del self._followers[follower.channel]
         if not self._followers and self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -120,11 +120,13 @@ class RedisLine:
         self._restarting.set()
 
     async def _say(self, last_words: Command) -> None:
-        """Until they are heard and nothing is left to be done, but not for long."""
-        for _ in range(LAST_WORDS_TRIES):
-            heard: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        """Until nothing is left to be done for them, but not for long."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + LAST_WORDS_SECONDS
+        while self.reachable and loop.time() < end:
+            heard: asyncio.Future[Reply] = loop.create_future()
             self.post(last_words._replace(answer=partial(hand_over, heard)))
-            await asyncio.wait((heard,), timeout=LAST_WORDS_SECONDS)
+            await asyncio.wait((heard,), timeout=LAST_WORDS_SECONDS / 4)
             if heard.done() and not heard.result().more:
                 return
         log.warning("redis: did not hear our last words; what was held lapses by itself")

@@ -82,6 +82,7 @@ class RedisLink:
         self._epoch = ""
         self._slots = slots
         self._decides = True
+        self._stopping = False
         self._unread: list[tuple[int, list[Event]]] | None = []
         self._wanted = 0
         self._patience: asyncio.TimerHandle | None = None
@@ -93,6 +94,7 @@ class RedisLink:
         await self._line.attach(self)
 
     async def stop(self) -> None:
+        self._stopping = True
         await self._line.detach(self, self._command(Verb.QUIT))
         self.cut_off()
 
@@ -148,7 +150,7 @@ class RedisLink:
             self._owner.on_events(events, released)
 
     def beats(self) -> Iterator[Command]:
-        if not self.connected:
+        if not self.connected or self._stopping:
             return
         held = [ticket.id for ticket in self._owner.tickets.values() if ticket.granted]
         for batch in batches(held) or [[]]:
