@@ -44,7 +44,8 @@ function span(seconds) {
   return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
 }
 
-const about = (seconds) => (seconds === null ? "not known yet" : `about ${span(Math.round(seconds))}`);
+const toGo = (seconds) =>
+  seconds === null ? "time to go not known yet" : `about ${seconds < 10 ? `${Math.round(seconds)} s` : span(seconds)} to go`;
 const who = (item) => item.client || "unknown";
 const times = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
@@ -65,8 +66,8 @@ function headline(upstream) {
   const last = upstream.tickets.at(-1);
   return [
     `${upstream.waiting} waiting.`,
-    `First in line waits ${span(upstream.oldest_wait_seconds)}; last change ${span(upstream.seconds_since_release)} ago; ` +
-      `the end of the line takes ${about(last.estimated_wait_seconds)}.`,
+    `${slots}. The first in line has waited ${span(upstream.oldest_wait_seconds)}, the last one: ` +
+      `${toGo(last.estimated_wait_seconds)}. The line last moved ${span(upstream.seconds_since_release)} ago.`,
   ];
 }
 
@@ -128,7 +129,7 @@ function drawLine(node, upstream) {
     (item, ticket) => {
       write(item.querySelector(".position"), String(ticket.position));
       write(item.querySelector(".who"), `${who(ticket)}, ${ticket.model}`);
-      write(item.querySelector(".when"), `waited ${span(ticket.waited_seconds)}, ${about(ticket.estimated_wait_seconds)} to go`);
+      write(item.querySelector(".when"), `waited ${span(ticket.waited_seconds)}, ${toGo(ticket.estimated_wait_seconds)}`);
     });
   const more = upstream.waiting - upstream.tickets.length;
   write(node.querySelector(".more"), more > 0 ? `and ${more} more` : "");
@@ -157,15 +158,17 @@ function drawPlot(node, name, upstream) {
 
 let skew = 0; // the server's clock less ours, in seconds
 
+const FAILURES = ["upstream_failed", "interrupted", "failed"];
+const clock = (exchange) => new Date(exchange.ended_at * 1000).toLocaleTimeString([], { hour12: false });
+const outcome = (exchange) => exchange.outcome.replaceAll("_", " ") + (exchange.error ? ` (${exchange.error})` : "");
+
 function drawExchanges() {
   byId("none").hidden = view.exchanges.length > 0;
   list(byId("exchanges"), view.exchanges, (exchange) => exchange.request_id + exchange.ended_at,
     (exchange) => {
       const cell = (text, attributes = {}) => make("td", attributes, text);
       const number = { class: "number" };
-      const clock = new Date(exchange.ended_at * 1000).toLocaleTimeString([], { hour12: false });
-      const outcome = exchange.outcome.replaceAll("_", " ") + (exchange.error ? ` (${exchange.error})` : "");
-      return make("tr", {}, cell(clock), cell(outcome, { "data-outcome": exchange.outcome }), cell(who(exchange)),
+      return make("tr", {}, cell(clock(exchange)), cell(outcome(exchange), { "data-outcome": exchange.outcome }), cell(who(exchange)),
         cell(exchange.model || "–"), cell(exchange.request_id), cell(span(exchange.waited_seconds), number),
         cell(span(exchange.first_byte_seconds), number), cell(span(exchange.duration_seconds), number),
         cell(exchange.output_tokens === null ? "–" : String(exchange.output_tokens), number));
@@ -178,7 +181,12 @@ function drawSummary() {
   const stalled = all.filter(([, upstream]) => stateOf(upstream) === "stalled").map(([name]) => name);
   document.title = `${stalled.length ? "stalled! " : ""}${waiting} waiting · gateway`;
   write(byId("about"), `${view.version}, ${view.state}, up ${span(view.uptime_seconds)}`);
+  byId("summary").hidden = !stalled.length;
   write(byId("summary"), stalled.length ? `Needs a look: ${stalled.join(", ")}.` : "");
+  const failed = view.exchanges.filter((exchange) => FAILURES.includes(exchange.outcome));
+  const last = failed.length && failed[0];
+  byId("failures").hidden = !last;
+  write(byId("failures"), last ? `${failed.length} of the last ${view.exchanges.length} failed, the latest at ${clock(last)}: ${outcome(last)}, ${last.upstream || "no upstream"}.` : "");
 }
 
 function draw() {
