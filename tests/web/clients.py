@@ -98,7 +98,7 @@ class Surface:
 
     async def until(self, condition: Any) -> None:
         async with asyncio.timeout(SECONDS):
-            while not condition():  # noqa: ASYNC110 - a pool has no event for its statistics
+            while not condition():
                 await asyncio.sleep(0.001)
 
 
