@@ -97,7 +97,7 @@ def select_nothing(seconds: float) -> None:
 async def gathered(pool: RedisPool) -> None:
     """A line that Redis has never seen grants nobody until it is sure to be alone."""
     async with asyncio.timeout(5):
-        while pool._link.gathering:  # noqa: ASYNC110 - there is no event for it
+        while pool._link.gathering:
             await asyncio.sleep(0.001)
 
 

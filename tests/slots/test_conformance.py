@@ -42,7 +42,7 @@ async def granted(*tickets: Ticket) -> None:
 async def until(condition: Callable[[], object]) -> None:
     """A shared pool learns of what happened a moment later."""
     async with asyncio.timeout(SECONDS):
-        while not condition():  # noqa: ASYNC110 - pools have no event for "it has arrived"
+        while not condition():
             await asyncio.sleep(0.001)
 
 

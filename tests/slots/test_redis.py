@@ -35,7 +35,7 @@ def join(pool: SlotPool, client: str = "c") -> Ticket:
 
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(SECONDS):
-        while not condition():  # noqa: ASYNC110 - pools have no event for "it has arrived"
+        while not condition():
             await asyncio.sleep(0.001)
 
 
