@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import functools
 import sys
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from gateway.app import serve
 from gateway.config import Config, check, load
 from gateway.errors import ConfigError
 from gateway.log import FORMATS, set_up_logging
+from gateway.supervisor import supervise
 
-COMMANDS = ("serve", "check")
+ADMIN = "http://127.0.0.1:8081"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -25,9 +27,15 @@ def parser() -> argparse.ArgumentParser:
     serving.add_argument("--host", help="instead of listen.host")
     serving.add_argument("--port", type=int, help="instead of listen.port")
     serving.add_argument("--log-format", choices=FORMATS, default="text")
+    serving.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     checking = commands.add_parser("check", help="validate the configuration and print it")
     for command in (serving, checking):
         command.add_argument("--config", type=Path, default=Path("config.yaml"))
+    watching = commands.add_parser("top", help="watch the line in a terminal")
+    watching.add_argument("--admin", default=ADMIN, help=f"the admin listener ({ADMIN})")
+    watching.add_argument("--once", action="store_true", help="print it once and exit")
+    finding = commands.add_parser("discover", help="look for model servers, print a configuration")
+    finding.add_argument("--url", action="append", default=[], help="look here; may be repeated")
     return top
 
 
@@ -37,12 +45,26 @@ def main(arguments: list[str]) -> int:
     ):
         arguments = ["serve", *arguments]
     options = parser().parse_args(arguments)
-    if options.command == "check":
-        return check(options.config)
+    options.arguments = arguments
+    match options.command:
+        case "check":
+            return check(options.config)
+        case "top":
+            return watch(options.admin, once=options.once)
+        case "discover":
+            return discover(options.url)
+        case _:
+            return run(options)
+
+
+def run(options: argparse.Namespace) -> int:
     set_up_logging(options.log_format)
     try:
-        config = at(load(options.config), options.host, options.port)
-        asyncio.run(serve(config, options.config))
+        read = functools.partial(configured, options)
+        config = read()
+        if config.listen.workers > 1 and options.worker is None:
+            return supervise(options.arguments, config.listen.workers)
+        asyncio.run(serve(config, read))
     except ConfigError as error:
         print(*error.problems, sep="\n", file=sys.stderr)
         return 2
@@ -50,6 +72,30 @@ def main(arguments: list[str]) -> int:
         print(f"cannot listen: {error.strerror or error}", file=sys.stderr)
         return 1
     return 0
+
+
+def watch(admin: str, *, once: bool) -> int:
+    try:
+        from gateway import top
+    except ImportError:
+        print("top draws with rich, which is not installed: pip install rich", file=sys.stderr)
+        return 1
+    return top.run(admin, once=once)
+
+
+def discover(urls: list[str]) -> int:
+    from gateway.discover import run as look_around
+
+    return look_around(urls)
+
+
+def configured(options: argparse.Namespace) -> Config:
+    """The file, with what the command line changes in it.  Raises ConfigError."""
+    config = at(load(options.config), options.host, options.port)
+    if options.worker and config.admin is not None and config.admin.port:
+        admin = dataclasses.replace(config.admin, port=config.admin.port + options.worker)
+        config = dataclasses.replace(config, admin=admin)
+    return config
 
 
 def at(config: Config, host: str | None, port: int | None) -> Config:

@@ -8,7 +8,7 @@ With Redis, the gauges of each gateway show the whole line; take their maximum, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from prometheus_client import (
@@ -23,7 +23,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from gateway.slots.base import SlotStatistics
+from gateway.slots.base import Outcome, SlotStatistics
 
 # Nobody reads when a counter began, and it would double the number of series.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -41,6 +41,7 @@ class Line(NamedTuple):
     """One upstream at the moment of a scrape."""
 
     upstream: str
+    models: Sequence[str]
     statistics: SlotStatistics
     max_waiting: int
     stalled: bool
@@ -121,7 +122,8 @@ class Lines(Collector):
             labels=["upstream", "outcome"],
         )
         for line in lines:
-            for outcome, count in line.statistics.outcomes.items():
+            for outcome in Outcome:
+                count = line.statistics.outcomes.get(outcome, 0)
                 family.add_metric([line.upstream, outcome.value], count)
         return family
 
@@ -154,9 +156,14 @@ class Ended(NamedTuple):
 
 
 class Metrics:
-    """All that is exported.  ``lines`` is asked at each scrape."""
+    """All that is exported.  ``lines`` is asked at each scrape; ``outcomes`` are those that an
+    exchange can have."""
 
-    def __init__(self, version: str, lines: Callable[[], Iterable[Line]]) -> None:
+    def __init__(
+        self, version: str, lines: Callable[[], Iterable[Line]], *, outcomes: Sequence[str]
+    ) -> None:
+        self._lines = lines
+        self._outcomes = outcomes
         self.registry = registry = CollectorRegistry(auto_describe=False)
         labels = ("upstream", "model")
         Info("gateway_build", "The version that runs.", registry=registry).info(
@@ -221,4 +228,12 @@ class Metrics:
 
     def expose(self) -> bytes:
         """In Prometheus's text format."""
+        self._begin_at_zero()
         return generate_latest(self.registry)
+
+    def _begin_at_zero(self) -> None:
+        """A counter that first shows up as 1 has not increased, as far as Prometheus can see."""
+        for line in self._lines():
+            for model in line.models:
+                for outcome in self._outcomes:
+                    self._exchanges.labels(line.upstream, model, outcome)

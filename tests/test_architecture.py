@@ -30,7 +30,11 @@ MAY_USE: dict[str, set[str]] = {
         *("slots.base", "upstream", "relay"),
     },
     "app": {"*"},
-    "__main__": {"app", "config", "errors", "log"},
+    "supervisor": set(),
+    "__main__": {"supervisor", "app", "config", "errors", "log", "top", "discover"},
+    # beside it: tools that talk to gateways or servers from outside
+    "top": set(),
+    "discover": set(),
 }
 
 #: Pure modules: no clock of a loop, no I/O. A folder stands for all that is in it.

@@ -10,14 +10,15 @@ import gateway as package
 from gateway.errors import UpstreamFailed
 from gateway.metrics import CONTENT_TYPE, Ended, Line, Metrics
 from gateway.web.gateway import Gateway
-from gateway.web.record import ExchangeRecord
+from gateway.web.record import ExchangeOutcome, ExchangeRecord
 
 METRICS = web.AppKey("METRICS", Metrics)
 
 
 def metrics_of(gateway: Gateway) -> Metrics:
     """The metrics of ``gateway``, told of every exchange from now on."""
-    metrics = Metrics(package.__version__, lambda: lines_of(gateway))
+    outcomes = [outcome.value for outcome in ExchangeOutcome]
+    metrics = Metrics(package.__version__, lambda: lines_of(gateway), outcomes=outcomes)
     gateway.observers.add(lambda record: metrics.count(ended(record)))
     return metrics
 
@@ -26,6 +27,7 @@ def lines_of(gateway: Gateway) -> Iterator[Line]:
     for upstream in gateway.directory:
         yield Line(
             upstream.name,
+            list(upstream.config.models),
             upstream.pool.statistics(),
             upstream.config.queue.max_waiting,
             upstream.stalled,
