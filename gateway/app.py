@@ -7,11 +7,10 @@ import contextlib
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 
 from aiohttp import web
 
-from gateway.config import Config, SlotBackend, SlotsConfig, UpstreamConfig, load
+from gateway.config import Config, SlotBackend, SlotsConfig, UpstreamConfig
 from gateway.errors import ConfigError, Overloaded
 from gateway.slots.base import SlotPool
 from gateway.slots.local import LocalPool
@@ -98,7 +97,8 @@ class Service:
         )
         await runner.setup()
         self._runners.append(runner)
-        site = web.TCPSite(runner, host, port, backlog=1024)
+        workers = self.config.listen.workers
+        site = web.TCPSite(runner, host, port, backlog=1024, reuse_port=workers > 1 or None)
         await site.start()
         self._sites.append(site)
         return site.port
@@ -157,15 +157,16 @@ async def running(config: Config) -> AsyncIterator[Service]:
         await service.close()
 
 
-async def serve(config: Config, path: Path) -> None:
-    """Runs until SIGTERM or SIGINT; SIGHUP reads ``path`` again.  Raises OSError for a port."""
+async def serve(config: Config, read: Callable[[], Config]) -> None:
+    """Runs until SIGTERM or SIGINT; SIGHUP calls ``read`` for a new configuration.  Raises
+    OSError for a port."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     reloads: set[asyncio.Task[None]] = set()
     async with running(config) as service:
 
         def on_hangup() -> None:
-            task = loop.create_task(reload(service, path))
+            task = loop.create_task(reload(service, read))
             reloads.add(task)
             task.add_done_callback(reloads.discard)
 
@@ -179,10 +180,10 @@ async def serve(config: Config, path: Path) -> None:
             await asyncio.wait(reloads)
 
 
-async def reload(service: Service, path: Path) -> None:
-    """Reads the file again; a broken one is logged and changes nothing."""
+async def reload(service: Service, read: Callable[[], Config]) -> None:
+    """Reads the configuration again; a broken one is logged and changes nothing."""
     try:
-        config = load(path)
+        config = read()
     except ConfigError as error:
         for problem in error.problems:
             log.error("reload: %s", problem)

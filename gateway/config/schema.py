@@ -121,6 +121,7 @@ class ListenConfig:
     trusted_proxies: Annotated[tuple[Network, ...], ListOf(Cidr(), "a list of networks")] = (
         ip_network("127.0.0.1/32"),
     )
+    workers: Annotated[int, Whole(1)] = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,3 +268,17 @@ class Config:
         listen, admin = self.listen, self.admin
         if admin and admin.port and (admin.host, admin.port) == (listen.host, listen.port):
             yield "admin.port", f"expected another port than listen.port, got {admin.port} twice"
+        yield from self._problems_of_workers()
+
+    def _problems_of_workers(self) -> Iterator[tuple[str, str]]:
+        workers = self.listen.workers
+        if workers == 1:
+            return
+        if self.slots.backend is not SlotBackend.REDIS:
+            yield (
+                "listen.workers",
+                f"expected 1 with slots.backend: memory, got {workers}: each worker would keep "
+                "a line and a cap of its own; with slots.backend: redis they share one",
+            )
+        if not self.listen.port:
+            yield "listen.port", "expected a port that all workers can share, got 0"

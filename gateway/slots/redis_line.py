@@ -177,12 +177,14 @@ class RedisLine:
             )
             await first_failure(tasks)
         finally:
-            await cancelled(tasks)
-            self._outbox.clear()
-            for follower in self._followers.values():
-                follower.cut_off()
-            with contextlib.suppress(RedisError, OSError):
-                await session.close()
+            try:
+                await cancelled(tasks)
+            finally:
+                self._outbox.clear()
+                for follower in self._followers.values():
+                    follower.cut_off()
+                with contextlib.suppress(RedisError, OSError):
+                    await session.close()
 
     def _found(self) -> None:
         if not self.reachable:

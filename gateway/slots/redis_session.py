@@ -83,8 +83,10 @@ class Session:
                 yield message["channel"].decode(), message["data"]
 
     async def close(self) -> None:
-        await self._subscription.aclose()
-        await self._redis.aclose()
+        try:
+            await self._subscription.aclose()
+        finally:
+            await self._redis.aclose()
 
 
 def end_if_cancelled() -> None:

@@ -85,13 +85,13 @@ class Process:
     """A child that is ended with the test."""
 
     def __init__(self, *command: object) -> None:
-        self._command = [str(part) for part in command]
+        self.command = [str(part) for part in command]
         self._child: asyncio.subprocess.Process | None = None
 
     async def start(self, port: int) -> None:
         """Returns once ``port`` can be reached."""
         self._child = await asyncio.create_subprocess_exec(
-            *self._command,
+            *self.command,
             stdout=asyncio.subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
@@ -105,6 +105,11 @@ class Process:
                 else:
                     writer.close()
                     return
+
+    @property
+    def pid(self) -> int:
+        assert self._child is not None
+        return self._child.pid
 
     def signal(self, number: signal.Signals) -> None:
         assert self._child is not None
@@ -123,12 +128,14 @@ class Process:
 
 
 class Gateway(Process):
-    def __init__(self, folder: Path, redis_port: int, upstream_port: int) -> None:
+    def __init__(
+        self, folder: Path, redis_port: int, upstream_port: int, *, workers: int = 1
+    ) -> None:
         self.port, self.admin_port = free_ports(2)
         path = folder / f"{self.port}.yaml"
         config = {
-            "listen": {"port": self.port},
-            "admin": {"port": self.admin_port},
+            "listen": {"port": self.port, "workers": workers},
+            "admin": {"port": self.admin_port} if workers == 1 else None,
             "upstreams": {
                 "m": {
                     "url": f"http://127.0.0.1:{upstream_port}",
@@ -205,6 +212,7 @@ class Cluster:
             *("--dir", folder, "--save", ""),
         )
         self.gateways = [Gateway(folder, self.redis_port, upstream.port) for _ in range(3)]
+        self.processes = [*self.gateways, self.redis]
         self.session = session
         self.exchanges: list[Exchange] = []
 
@@ -245,7 +253,7 @@ class Cluster:
             exchange.task.cancel()
         tasks = (exchange.task for exchange in self.exchanges)
         await asyncio.gather(*tasks, return_exceptions=True)
-        for process in [*self.gateways, self.redis]:
+        for process in self.processes:
             await process.kill()
 
 
@@ -364,3 +372,47 @@ async def test_redis_killed_under_load_costs_no_client_its_stream(cluster: Clust
     assert cluster.upstream.most_active == SLOTS
     assert nearly_sorted(cluster.upstream.started)
     assert all(exchange.places_fall for exchange in exchanges)
+
+
+def children_of(process: Process) -> list[int]:
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return [int(child) for child in children.split()]
+
+
+async def test_workers_of_one_port_share_the_line_and_are_replaced(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    both = Gateway(tmp_path, cluster.redis_port, cluster.upstream.port, workers=2)
+    cluster.gateways = [both, both, both]
+    try:
+        await both.start(both.port)
+        exchanges = await cluster.ask(30)
+        assert exchanges[-1].places[0] == 26
+        victim = children_of(both)[0]
+        os.kill(victim, signal.SIGKILL)
+        cluster.upstream.go_on.set()
+        await cluster.finish(exchanges)
+        lost = [exchange for exchange in exchanges if not exchange.complete]
+        assert 0 < len(lost) < 30, "those of the dead worker, and no others"
+        assert [exchange for exchange in lost if not exchange.failure] == []
+        await until(lambda: len(children_of(both)) == 2)
+        again = await cluster.ask(6)
+        await cluster.finish(again)
+        assert [exchange for exchange in again if not exchange.complete] == []
+        assert cluster.upstream.most_active <= SLOTS
+        both.signal(signal.SIGTERM)
+        assert await both.ended() == 0
+    finally:
+        await both.kill()
+
+
+async def test_workers_that_cannot_start_end_the_supervisor_with_their_code(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        gateway = Gateway(tmp_path, 1, 1, workers=2)
+        command = [*gateway.command, "--port", str(taken.getsockname()[1])]
+        child = await asyncio.create_subprocess_exec(
+            *command, stderr=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        )
+        async with asyncio.timeout(SECONDS):
+            _, errors = await child.communicate()
+    assert (child.returncode, b"cannot listen" in errors) == (1, True)

@@ -296,6 +296,7 @@ async def test_a_lost_message_is_made_up_for_within_one_beat(
     a, b = [await open_replica(shared_redis, upstream_name, 1) for _ in range(2)]
     (first,) = await join_in_line(a)
     (second,) = await join_in_line(b)
+    await until(lambda: first.granted)
     loop = asyncio.get_running_loop()
     with monkeypatch.context() as patch:
         lost: list[bytes] = []

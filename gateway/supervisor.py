@@ -1,0 +1,78 @@
+"""Several gateway processes behind one port: starts them, keeps them running, ends them together.
+
+Each worker is a gateway of its own that listens on the same port (``SO_REUSEPORT``: the kernel
+spreads the connections); what makes them one is the line in Redis.  The supervisor itself serves
+nothing.  A worker that dies is replaced; one that cannot even start ends them all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+
+log = logging.getLogger("gateway")
+
+START_SECONDS = 2.0
+"""A worker that ends of its own accord sooner than this has not been able to start."""
+
+
+class Supervisor:
+    """``command`` starts one worker; its number, from 0, is added as ``--worker N``."""
+
+    def __init__(self, command: Sequence[str], workers: int) -> None:
+        self._command = command
+        self._workers = workers
+        self._children: dict[int, asyncio.subprocess.Process] = {}
+        self._closing = False
+        self._code = 0
+
+    async def run(self) -> int:
+        """Until SIGTERM or SIGINT, or until a worker cannot start; the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.close)
+        loop.add_signal_handler(signal.SIGHUP, self._pass_on, signal.SIGHUP)
+        async with asyncio.TaskGroup() as group:
+            for index in range(self._workers):
+                group.create_task(self._keep_running(index))
+        return self._code
+
+    def close(self) -> None:
+        self._closing = True
+        self._pass_on(signal.SIGTERM)
+
+    def _pass_on(self, number: signal.Signals) -> None:
+        for child in self._children.values():
+            with contextlib.suppress(ProcessLookupError):
+                child.send_signal(number)
+
+    async def _keep_running(self, index: int) -> None:
+        loop = asyncio.get_running_loop()
+        while not self._closing:
+            started = loop.time()
+            # In a process group of its own: Ctrl-C comes here, and from here to all of them.
+            child = await asyncio.create_subprocess_exec(
+                *self._command, "--worker", str(index), process_group=0
+            )
+            self._children[index] = child
+            if self._closing:
+                self._pass_on(signal.SIGTERM)
+            code = await child.wait()
+            if self._closing:
+                self._code = self._code or max(code, 0)
+            elif code >= 0 and loop.time() - started < START_SECONDS:
+                self._code = code or 1
+                self.close()
+            else:
+                log.error("worker %d has ended with %d; starting another one", index, code)
+
+
+def supervise(arguments: Sequence[str], workers: int) -> int:
+    """Runs ``python -m gateway`` with ``arguments`` so many times."""
+    command = (sys.executable, "-m", "gateway", *arguments)
+    log.info("starting %d workers", workers)
+    return asyncio.run(Supervisor(command, workers).run())
