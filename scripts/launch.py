@@ -12,10 +12,13 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
+
+import replicas
 
 from gateway.config import Config, load
 from gateway.errors import ConfigError
@@ -53,10 +56,12 @@ class Processes:
         self._log = log
         self._children: list[asyncio.subprocess.Process] = []
 
-    async def start(self, *command: object, pipe: bool = False) -> asyncio.subprocess.Process:
+    async def start(
+        self, *command: object, pipe: bool = False, program: str = sys.executable
+    ) -> asyncio.subprocess.Process:
         # Out of the terminal's process group: Ctrl-C comes here, and here alone decides the order.
         child = await asyncio.create_subprocess_exec(
-            sys.executable,
+            program,
             *map(str, command),
             cwd=ROOT,
             stdout=asyncio.subprocess.PIPE if pipe else None,
@@ -89,19 +94,41 @@ class Processes:
 
 async def run(arguments: argparse.Namespace) -> int:
     path = arguments.config or (SCRIPTS / "stub.yaml" if arguments.stub else ROOT / "config.yaml")
-    config = load(path)
-    refuse_taken_ports(config, path)
     processes = Processes()
-    try:
-        async with ended_by_signals(processes):
-            await start_upstreams(processes, config, stub=arguments.stub)
-            await start_gateway(processes, config, path)
-            url = f"http://{config.listen.host}:{config.listen.port}"
-            print(READY.format(demo=DEMO.format(url=url)), flush=True)
-            await processes.first_end()
-    finally:
-        await processes.end()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            async with ended_by_signals(processes):
+                await start_all(processes, path, arguments, Path(folder))
+                await processes.first_end()
+        finally:
+            await processes.end()
     return 0
+
+
+async def start_all(
+    processes: Processes, path: Path, arguments: argparse.Namespace, folder: Path
+) -> None:
+    paths = [path]
+    if arguments.replicas > 1:
+        redis = replicas.redis_command(folder)
+        if redis is None:
+            raise CannotStart(
+                "redis-server is not installed: on Debian and Ubuntu, "
+                "'apt-get install redis-server'."
+            )
+        (program, *options), redis_url = redis
+        await processes.start(*options, program=program)
+        paths = replicas.write_configs(path, arguments.replicas, redis_url, folder)
+    configs = {path: load(path) for path in paths}
+    for path, config in configs.items():
+        refuse_taken_ports(config, path)
+    await start_upstreams(processes, configs[paths[0]], stub=arguments.stub)
+    for path, config in configs.items():
+        await start_gateway(processes, config, path)
+    urls = [f"http://{config.listen.host}:{config.listen.port}" for config in configs.values()]
+    if len(urls) > 1:
+        print(f"\nOne line in front of {len(urls)} gateways: {', '.join(urls)}.", flush=True)
+    print(READY.format(demo=DEMO.format(url=urls[0])), flush=True)
 
 
 @contextlib.asynccontextmanager
@@ -188,6 +215,7 @@ def full_path(name: str) -> Path:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/run", description="The gateway, to try it.")
     parser.add_argument("--stub", action="store_true", help="scripted upstreams, no model")
+    parser.add_argument("--replicas", type=int, default=1, help="gateways that share one line")
     parser.add_argument("--config", type=full_path, help="another file than config.yaml")
     arguments = parser.parse_args()
     try:

@@ -280,5 +280,9 @@ class Config:
                 f"expected 1 with slots.backend: memory, got {workers}: each worker would keep "
                 "a line and a cap of its own; with slots.backend: redis they share one",
             )
+        admin = self.admin
+        if admin and 0 < self.listen.port - admin.port < workers:
+            taken = f"admin.port {admin.port} and the {workers - 1} after it belong to the workers"
+            yield "listen.port", f"expected a port outside the admin listeners': {taken}"
         if not self.listen.port:
             yield "listen.port", "expected a port that all workers can share, got 0"
