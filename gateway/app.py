@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from aiohttp import web
 
@@ -115,7 +116,29 @@ def build(config: Config) -> Service:
     """Everything, not yet started; needs a running event loop."""
     gateway = Gateway(config, UpstreamSession(), pool_factory(config))
     gateway.observers.add(journal.write)
+    if traces_are_wanted(os.environ):
+        trace(gateway)
     return Service(config, gateway)
+
+
+def traces_are_wanted(environ: Mapping[str, str]) -> bool:
+    """By OpenTelemetry's own variables: somewhere to send them to, and not switched off."""
+    if environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return False
+    if environ.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp":
+        return False
+    variables = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    return any(environ.get(variable) for variable in variables)
+
+
+def trace(gateway: Gateway) -> None:
+    try:
+        from gateway import tracing
+    except ImportError as error:
+        log.warning("no traces: %s; install the extra [otel]", error)
+        return
+    gateway.tracing = traces = tracing.from_environment()
+    gateway.observers.add(traces.see)
 
 
 def pool_factory(config: Config) -> Callable[[UpstreamConfig], SlotPool]:

@@ -33,6 +33,7 @@ MAY_USE: dict[str, set[str]] = {
     "supervisor": set(),
     "__main__": {"supervisor", "app", "config", "errors", "log", "top", "discover"},
     # beside it: tools that talk to gateways or servers from outside
+    "tracing": {"web.record"},
     "top": set(),
     "discover": set(),
 }

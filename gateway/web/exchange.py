@@ -44,6 +44,8 @@ class Exchange:
         self._loop = asyncio.get_running_loop()
         self._answer: Answer | None = None
         self.record = ExchangeRecord(request_id, started_at=self._loop.time())
+        if gateway.tracing is not None:
+            self.record.trace = gateway.tracing.begin(request.headers)
 
     async def run(self) -> web.StreamResponse:
         try:
@@ -109,6 +111,8 @@ class Exchange:
             stream=admitted.stream,
             request_id=self.record.request_id,
         )
+        if self.record.trace is not None:
+            headers.update(self.record.trace.headers)
         return UpstreamCall(
             self._gateway.session,
             upstream.name,

@@ -14,7 +14,7 @@ from gateway.upstream.server import ask_server
 from gateway.upstream.session import UpstreamSession
 from gateway.web.bodies import BodyBudget
 from gateway.web.directory import Directory, PoolFactory, Upstream
-from gateway.web.record import Observers
+from gateway.web.record import Observers, Tracing
 from gateway.web.running import Running
 
 ASK_AGAIN_SECONDS = 30.0
@@ -33,6 +33,7 @@ class Gateway:
         self.bodies = BodyBudget()
         self.running = Running()
         self.observers = Observers()
+        self.tracing: Tracing | None = None
         self.closing = False
         self.started_at = time.monotonic()
         self._servers: dict[str, Asking] = {}
@@ -72,6 +73,8 @@ class Gateway:
             await asking.stop()
         await self.directory.stop()
         await self.session.close()
+        if self.tracing is not None:
+            await self.tracing.stop()
 
 
 class Asking:

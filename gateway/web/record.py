@@ -6,8 +6,9 @@ Never a prompt, never a key.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from gateway.errors import GatewayError
 
@@ -30,6 +31,22 @@ class ExchangeOutcome(enum.Enum):
     """A fault of the gateway itself."""
 
 
+class Trace(Protocol):
+    """One exchange in a distributed trace."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What the upstream is told, so that its own spans belong here."""
+
+
+class Tracing(Protocol):
+    """Begins traces; their ends it learns as an observer."""
+
+    def begin(self, headers: Mapping[str, str]) -> Trace: ...
+
+    async def stop(self) -> None: ...
+
+
 @dataclass
 class ExchangeRecord:
     """Times are loop times in seconds, durations are seconds."""
@@ -48,6 +65,7 @@ class ExchangeRecord:
     output_tokens: int | None = None
     outcome: ExchangeOutcome = ExchangeOutcome.FAILED
     error: GatewayError | None = None
+    trace: Trace | None = None
 
     def ended(self, now: float) -> ExchangeRecord:
         self.ended_at = now
