@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-import replicas
-
 from gateway.config import Config, load
 from gateway.errors import ConfigError
 
@@ -110,6 +108,8 @@ async def start_all(
 ) -> None:
     paths = [path]
     if arguments.replicas > 1:
+        import replicas  # beside this file, which is all that a single gateway needs
+
         redis = replicas.redis_command(folder)
         if redis is None:
             raise CannotStart(
