@@ -253,6 +253,9 @@ WRONG_SETTINGS = [
      'auth.keys[1].name: "a" is the name of another key too'),
     ({"auth": {"keys": [{"name": "a", "key": "k"}, {"name": "b", "key": "k"}]}},
      'auth.keys[1].key: is the same key as that of "a"'),
+    ({"listen": {"workers": 2}}, "listen.workers: expected 1 with slots.backend: memory, got 2: "
+     "each worker would keep a line and a cap of its own; with slots.backend: redis they share "
+     "one"),
     ({"slots": {"backend": "redis"}}, "slots.url: is required with backend: redis, such as "
      "redis://127.0.0.1:6379/0"),
     ({"slots": {"backend": "redis", "url": "http://h"}}, "slots.url: expected a URL such as "

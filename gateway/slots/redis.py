@@ -76,7 +76,7 @@ class RedisPool:
 
     def join(self, *, model: str, client: str) -> PoolTicket:
         ticket = PoolTicket(self, self._loop, client=client, model=model)
-        ticket.id = f"{self._road.replica}.{next(self._numbers)}"
+        ticket.id = f"{self._link.replica}.{next(self._numbers)}"
         if self._closing is not None:
             removed = self._closing is Outcome.EVICTED_REMOVED
             self._end(ticket, self._closing if removed else Outcome.REJECTED_CLOSING)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import random
-import uuid
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -68,9 +68,9 @@ class RedisLine:
         self._url = url
         self.lease_seconds = lease_seconds
         self.patience = min(PATIENCE_SECONDS, lease_seconds / 20)
-        self.replica = uuid.uuid4().hex
+        self._name = f"gateway-{os.getpid()}"
         self.reachable = False
-        self._followers: dict[str, Follower] = {}
+        self._followers: list[Follower] = []
         self._outbox: deque[Command] = deque()
         self._posted = asyncio.Event()
         self._restarting = asyncio.Event()
@@ -85,7 +85,7 @@ class RedisLine:
 
     async def attach(self, follower: Follower) -> None:
         """Returns when the pool has met Redis, or when Redis turns out to be away."""
-        self._followers[follower.channel] = follower
+        self._followers.append(follower)
         self._tried.clear()
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="the road to Redis")
@@ -99,11 +99,11 @@ class RedisLine:
 
     async def detach(self, follower: Follower, last_words: Command) -> None:
         """Says the pool's last words if Redis is there; ends with the last pool."""
-        if follower.channel not in self._followers:
+        if follower not in self._followers:
             return
         if self.reachable:
             await self._say(last_words)
-        del self._followers[follower.channel]
+        self._followers.remove(follower)
         if not self._followers and self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -155,17 +155,17 @@ class RedisLine:
             log.error("redis: cannot be reached, nobody new is granted a slot: %s", error)
         self.reachable = False
         self._tried.set()
-        for follower in self._followers.values():
+        for follower in self._followers:
             follower.strand()
 
     async def _stay(self) -> None:
         """One session, to its end, which is always an error of some kind."""
-        session = Session(self._url, f"gateway-{self.replica[:8]}")
+        session = Session(self._url, self._name)
         self._restarting.clear()
         tasks: list[asyncio.Task[None]] = []
         try:
-            followers = list(self._followers.values())
-            server = await session.open([follower.channel for follower in followers])
+            followers = list(self._followers)
+            server = await session.open({follower.channel for follower in followers})
             tasks += map(
                 asyncio.create_task,
                 (
@@ -181,7 +181,7 @@ class RedisLine:
                 await cancelled(tasks)
             finally:
                 self._outbox.clear()
-                for follower in self._followers.values():
+                for follower in self._followers:
                     follower.cut_off()
                 with contextlib.suppress(RedisError, OSError):
                     await session.close()
@@ -198,8 +198,9 @@ class RedisLine:
 
     async def _listen(self, session: Session) -> None:
         async for channel, payload in session.messages():
-            if follower := self._followers.get(channel):
-                follower.feed(payload)
+            for follower in self._followers:
+                if follower.channel == channel:
+                    follower.feed(payload)
 
     async def _talk(self, session: Session, server: Server, followers: Sequence[Follower]) -> None:
         for follower in followers:
@@ -215,7 +216,7 @@ class RedisLine:
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(self.lease_seconds / 3 - self.patience)
-            for follower in self._followers.values():
+            for follower in self._followers:
                 for command in follower.beats():
                     self.post(command)
 

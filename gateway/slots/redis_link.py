@@ -9,6 +9,7 @@ lost.
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
@@ -70,6 +71,9 @@ class RedisLink:
 
     def __init__(self, line: RedisLine, owner: Owner, *, upstream: str, slots: int) -> None:
         self.channel = channel_of(upstream)
+        self.replica = uuid.uuid4().hex
+        """Who this is to the other replicas. A pool's own name and not the process's: after two
+        reloads a process may have two pools of one upstream, one of them with a rest to finish."""
         self.mirror = Mirror(slots=slots)
         self.connected = False
         self.gathering = False
@@ -209,7 +213,7 @@ class RedisLink:
 
     def _is_stray(self, ticket_id: str) -> bool:
         """Whether Redis keeps a ticket of ours that has been closed meanwhile."""
-        ours = ticket_id.startswith(f"{self._line.replica}.")
+        ours = ticket_id.startswith(f"{self.replica}.")
         return ours and ticket_id not in self._owner.tickets
 
     # --- answers -------------------------------------------------------------------------------
@@ -270,7 +274,7 @@ class RedisLink:
 
     def _command(self, verb: Verb, *arguments: Argument, answer: Answer | None = None) -> Command:
         lease = int(self._line.lease_seconds * MICROSECONDS)
-        common = (self.channel, self._line.replica, self._epoch, lease)
+        common = (self.channel, self.replica, self._epoch, lease)
         return Command(verb, self._keys, (*common, *arguments), answer or self._on_reply)
 
 

@@ -8,7 +8,7 @@ comparing what Redis knows with what this process knows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
@@ -43,7 +43,7 @@ class Session:
         )
         self._subscription: Any = self._redis.pubsub()
 
-    async def open(self, channels: Sequence[str]) -> Server:
+    async def open(self, channels: Collection[str]) -> Server:
         """Subscribes first: nothing may happen unseen between the copy of a line and its news."""
         await self._redis.initialize()
         for verb in Verb:

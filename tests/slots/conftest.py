@@ -41,6 +41,7 @@ class OpenReplica(Protocol):
         slots: int,
         limits: LineLimits = AMPLE,
         lease_seconds: float = LEASE_SECONDS,
+        line: RedisLine | None = None,
     ) -> RedisPool: ...
 
 
@@ -171,8 +172,9 @@ async def open_replica() -> AsyncIterator[OpenReplica]:
         slots: int,
         limits: LineLimits = AMPLE,
         lease_seconds: float = LEASE_SECONDS,
+        line: RedisLine | None = None,
     ) -> RedisPool:
-        line = RedisLine(server.url, lease_seconds=lease_seconds)
+        line = line or RedisLine(server.url, lease_seconds=lease_seconds)
         pools.append(RedisPool(line, name=name, slots=slots, limits=limits))
         await pools[-1].start()
         return pools[-1]
