@@ -30,6 +30,9 @@ PATIENCE_SECONDS = 0.25
 BACKOFF_SECONDS = (0.05, 1.0)
 """Between two attempts to reach Redis: the first pause and the longest."""
 
+RESTART_SECONDS = 0.01
+"""Before a new session where Redis is not at fault."""
+
 ATTACH_SECONDS = 4.0
 """How long a pool's start waits for its first answer; without one it starts all the same."""
 
@@ -140,6 +143,7 @@ class RedisLine:
                 await self._stay()
             except Restart as restart:
                 log.info("redis: comparing anew: %s", restart)
+                await asyncio.sleep(RESTART_SECONDS)
                 continue
             except (RedisError, OSError, TimeoutError) as error:
                 pause = BACKOFF_SECONDS[0] if self.reachable else min(2 * pause, longest)
@@ -153,10 +157,10 @@ class RedisLine:
     def _lost(self, error: BaseException) -> None:
         if self.reachable or not self._tried.is_set():
             log.error("redis: cannot be reached, nobody new is granted a slot: %s", error)
+            for follower in self._followers:
+                follower.strand()
         self.reachable = False
         self._tried.set()
-        for follower in self._followers:
-            follower.strand()
 
     async def _stay(self) -> None:
         """One session, to its end, which is always an error of some kind."""

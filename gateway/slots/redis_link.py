@@ -123,7 +123,7 @@ class RedisLink:
         self._slots = slots
         self._decides = True
         if self.connected:
-            self._post(Verb.RESIZE, slots)
+            self._post(Verb.RESIZE, slots, answer=self._on_resized)
 
     # --- the road's side -----------------------------------------------------------------------
 
@@ -154,6 +154,7 @@ class RedisLink:
             self._owner.on_events(events, released)
 
     def beats(self) -> Iterator[Command]:
+        """One for each so many leases, or an empty one: the replica lives all the same."""
         if not self.connected or self._stopping:
             return
         held = [ticket.id for ticket in self._owner.tickets.values() if ticket.granted]
@@ -230,6 +231,10 @@ class RedisLink:
         self._on_reply(reply)
         if reply.status not in ("ok", "unknown"):
             self._owner.on_refused(ticket, Outcome(reply.status))
+
+    def _on_resized(self, reply: Reply) -> None:
+        self._on_reply(reply)
+        self._decides = reply.status != "ok"
 
     def _on_beat(self, reply: Reply) -> None:
         self._on_reply(reply)
