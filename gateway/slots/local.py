@@ -21,6 +21,11 @@ from gateway.slots.sweep import Sweep
 from gateway.slots.ticket import NEAR, PoolTicket
 
 
+HAND_OVER_SECONDS = 0.001
+"""What a grant gets ahead of the news about it: its request goes up first, then twenty frames are
+written.  Changes within this time are told as one."""
+
+
 class LocalPool:
     """See ``base.SlotPool``."""
 
@@ -32,6 +37,7 @@ class LocalPool:
         self._tickets: dict[int, PoolTicket] = {}
         self._last_turn = self._loop.time()
         self._sweep = Sweep(self, self._loop)
+        self._telling: asyncio.TimerHandle | None = None
         self._estimates = Estimates(self._line)
 
     def __repr__(self) -> str:
@@ -44,6 +50,9 @@ class LocalPool:
 
     async def stop(self) -> None:
         self._sweep.stop()
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
 
     def join(self, *, model: str, client: str) -> PoolTicket:
         ticket = PoolTicket(self, self._loop, client=client, model=model)
@@ -128,9 +137,13 @@ class LocalPool:
         for number, outcome in effects.ended:
             if ticket := self._tickets.get(number):
                 ticket.answer_ended(outcome)
-        if effects.moved:
-            for position, number in enumerate(self._fifo.first(NEAR), start=1):
-                self._tickets[number].tell_if_moved(position)
+        if effects.moved and self._telling is None:
+            self._telling = self._loop.call_later(HAND_OVER_SECONDS, self._tell_near)
+
+    def _tell_near(self) -> None:
+        self._telling = None
+        for position, number in enumerate(self._fifo.first(NEAR), start=1):
+            self._tickets[number].tell_if_moved(position)
 
     def watch(self, every: float) -> None:
         self._sweep.hasten(every)

@@ -38,6 +38,8 @@ async def test_a_waiting_stream_counts_down_to_its_answer(
     streams = await line_of(gateway, upstream, 3)
     for number in range(1, 5):
         (await upstream.arrival(number)).answer(f"answer {number}")
+        for place, stream in enumerate(streams[number + 1 :], start=1):
+            await stream.seen(f'"position":{place},'.encode())
     bodies = [await stream.whole() for stream in streams]
     assert streams[0].places == []
     assert [changes(stream.places) for stream in streams[1:]] == [[1], [2, 1], [3, 2, 1]]
