@@ -99,7 +99,7 @@ class RedisPool:
 
     def reconfigure(self, *, slots: int, limits: LineLimits) -> None:
         self._limits = limits
-        if slots != self._slots:
+        if not slots == self._slots == self._link.mirror.slots:
             self._slots = slots
             self._link.resize(slots)
         self._sweep.arm()
@@ -293,7 +293,9 @@ class RedisPool:
                 ticket.tell_if_moved(position)
 
     def _on_slots(self, slots: int) -> None:
-        if slots != self._slots and slots != self._foreign_slots:
+        if slots == self._slots:
+            self._foreign_slots = None
+        elif slots != self._foreign_slots:
             self._foreign_slots = slots
             log.warning(
                 "upstream %s: another replica has set slots to %d, which counts for all; "

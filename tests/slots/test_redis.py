@@ -220,6 +220,10 @@ async def test_the_last_to_set_slots_decides_and_the_others_say_so(
     await until(lambda: (a.statistics().limit, b.statistics().limit) == (5, 5))
     b.reconfigure(slots=7, limits=LineLimits(10, 60))
     await until(lambda: a.statistics().limit == 7)
+    a.reconfigure(slots=5, limits=LineLimits(10, 60))
+    await until(lambda: b.statistics().limit == 5)
+    b.reconfigure(slots=7, limits=LineLimits(10, 60))
+    await until(lambda: a.statistics().limit == 7)
     before = a._link.mirror
     a._road.restart("a new session decides nothing anew")
     await until(lambda: a._link.mirror is not before)
