@@ -29,8 +29,12 @@ READY = """
 Ready. From another terminal, take both slots and watch your place in the line:
 
 {demo}
-
+{pages}
 Ctrl-C ends it."""
+
+PAGES = """
+In a browser: {admin}/demo to chat, {admin}/status to see the line.
+"""
 
 DEMO = """\
   ask='{{"model":"reasoning","max_tokens":400,"stream":true,\
@@ -128,7 +132,15 @@ async def start_all(
     urls = [f"http://{config.listen.host}:{config.listen.port}" for config in configs.values()]
     if len(urls) > 1:
         print(f"\nOne line in front of {len(urls)} gateways: {', '.join(urls)}.", flush=True)
-    print(READY.format(demo=DEMO.format(url=urls[0])), flush=True)
+    demo, pages = DEMO.format(url=urls[0]), pages_of(configs[paths[0]])
+    print(READY.format(demo=demo, pages=pages), flush=True)
+
+
+def pages_of(config: Config) -> str:
+    admin = config.admin
+    if admin is None or not admin.demo:
+        return ""
+    return PAGES.format(admin=f"http://{admin.host}:{admin.port}")
 
 
 @contextlib.asynccontextmanager

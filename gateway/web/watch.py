@@ -7,6 +7,7 @@ waiting and running every few seconds.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator
@@ -17,6 +18,8 @@ from aiohttp import web
 from gateway.web.gateway import Gateway
 from gateway.web.record import ExchangeRecord
 from gateway.web.snapshot import exchange_view, snapshot
+
+log = logging.getLogger("gateway")
 
 TICK_SECONDS = 1.0
 """Between two pictures of the lines for those who look."""
@@ -43,6 +46,7 @@ class Watch:
         )
         self._exchanges: deque[dict[str, object]] = deque(maxlen=RECENT)
         self._viewers: set[asyncio.Queue[bytes]] = set()
+        self._sample_at = 0.0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -83,15 +87,20 @@ class Watch:
             self._viewers.discard(viewer)
 
     async def _run(self) -> None:
-        sample_at = 0.0
+        """Whatever goes wrong in one tick, the next one tries again."""
         while True:
-            now = time.monotonic()
-            if now >= sample_at:
-                sample_at = now + SAMPLE_SECONDS - TICK_SECONDS / 2
-                self._sample()
-            if self._viewers:
-                self._tell("status", snapshot(self._gateway, most_tickets=SHOWN_TICKETS))
+            try:
+                self._tick(time.monotonic())
+            except Exception:
+                log.exception("the status page could not be brought up to date")
             await asyncio.sleep(TICK_SECONDS)
+
+    def _tick(self, now: float) -> None:
+        if now >= self._sample_at:
+            self._sample_at = now + SAMPLE_SECONDS - TICK_SECONDS / 2
+            self._sample()
+        if self._viewers:
+            self._tell("status", snapshot(self._gateway, most_tickets=SHOWN_TICKETS))
 
     def _sample(self) -> None:
         counts = {}

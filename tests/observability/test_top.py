@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 from rich.console import Console
@@ -48,6 +49,31 @@ async def test_a_clients_words_cannot_steer_the_terminal(make_gateway: Any) -> N
     text = await shown(surface, force_terminal=False)
     assert "\x1b" not in text
     assert "?[2Jgone [bold]m[/bold]" in text
+
+
+async def test_it_goes_on_until_it_is_interrupted_and_waits_for_a_gateway_that_is_gone(
+    make_gateway: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picture = (await (await make_gateway()).request("GET", "/status.json", admin=True)).json
+    answers: list[Any] = [picture, URLError("gone"), picture]
+    pauses = iter([None, None, KeyboardInterrupt()])
+
+    def answer(admin: str) -> Any:
+        if isinstance(next_one := answers.pop(0), Exception):
+            raise next_one
+        return next_one
+
+    def pause(seconds: float) -> None:
+        if interrupt := next(pauses):
+            raise interrupt
+
+    monkeypatch.setattr(top, "picture_of", answer)
+    monkeypatch.setattr(top.time, "sleep", pause)
+    console = Console(file=io.StringIO(), width=100, force_terminal=True)
+    assert top.run("http://x", once=False, console=console) == 0
+    assert isinstance(console.file, io.StringIO)
+    assert "connection lost, trying again" in console.file.getvalue()
+    assert not answers
 
 
 def test_nobody_there_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
