@@ -21,7 +21,10 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from gateway.slots.base import LineLimits, Outcome
 from gateway.slots.estimate import DEPTH, Estimates, Line
