@@ -8,6 +8,7 @@ import itertools
 import json
 import logging
 import os
+import random
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -482,3 +483,63 @@ async def test_a_gateway_that_starts_without_redis_grants_when_there_is_one(
     await until(lambda: ticket.granted)
     ticket.close()
     await until_all([pool], running=0, waiting=0)
+
+
+# --- all of it -----------------------------------------------------------------------------------
+
+
+async def trouble(server: Any, pools: list[RedisPool], chance: random.Random) -> None:
+    """One of the things that happen to Redis, and the end of it."""
+    kind = chance.choice(["kill", "freeze", "empty", "forget scripts", "hang up", "begin anew"])
+    if kind == "kill":
+        server.kill()
+        await asyncio.sleep(chance.random() * LEASE)
+        server.start()
+    elif kind == "freeze":
+        server.signal(signal.SIGSTOP)
+        await asyncio.sleep(chance.random() * 3 * LEASE)
+        server.signal(signal.SIGCONT)
+    elif kind == "begin anew":
+        chance.choice(pools)._road.restart("a test")
+    else:
+        commands = {"empty": "FLUSHALL", "forget scripts": "SCRIPT FLUSH"}
+        hang_up = f"CLIENT KILL TYPE {chance.choice(['pubsub', 'normal'])} SKIPME yes"
+        with server.client() as client:
+            client.execute_command(*commands.get(kind, hang_up).split())
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+async def test_any_trouble_in_any_order_costs_no_ticket_and_overdraws_no_slot(
+    redis_server: Any, open_replica: OpenReplica, upstream_name: str, seed: int
+) -> None:
+    redis_server.start()
+    pools = [await open_replica(redis_server, upstream_name, 3) for _ in range(3)]
+    chance = random.Random(seed)
+    running: set[int] = set()
+    outcomes: list[Outcome | None] = []
+
+    async def ask(index: int) -> None:
+        with join(chance.choice(pools)) as ticket:
+            ticket.on_lost(lambda: outcomes.append(None))
+            told = [place.position async for place in ticket.places(0.2)]
+            running.add(index)
+            assert len(running) <= 3
+            assert told == sorted(told, reverse=True)
+            await asyncio.sleep(chance.random() * 0.02)
+            running.remove(index)
+        outcomes.append(ticket.outcome)
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        troubles = [group.create_task(trouble(redis_server, pools, chance))]
+        for index in itertools.count():
+            if troubles[-1].done() and len(troubles) == 8:
+                break
+            if troubles[-1].done():
+                troubles.append(group.create_task(trouble(redis_server, pools, chance)))
+            asked = group.create_task(ask(index))
+            if chance.random() < 0.1:
+                await asyncio.sleep(0)
+                asked.cancel()
+            await asyncio.sleep(0.01)
+    assert set(outcomes) == {Outcome.GRANTED}
+    await until_all(pools, running=0, waiting=0)
