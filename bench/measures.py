@@ -1,0 +1,103 @@
+"""What is measured, one function each: a system and its stub in, numbers out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from bench.systems import ENDS_CPU, ROOT, System
+
+Numbers = dict[str, float]
+
+
+def load(system: System, **options: object) -> Numbers:
+    pinned = ["taskset", "-c", ENDS_CPU] if shutil.which("taskset") else []
+    command = [*pinned, sys.executable, "-m", "bench.load"]
+    asked = json.dumps({"port": system.port, **options})
+    done = subprocess.run([*command, asked], cwd=ROOT, check=True, capture_output=True)
+    found: Numbers = json.loads(done.stdout)
+    if found["failed"]:
+        raise RuntimeError(f"{system.name}: {found['failed']:.0f} requests failed")
+    return found
+
+
+def request(model: str, *, words: int, pause_ms: int = 0, stream: bool = True, size: int = 2):
+    message = {"role": "user", "content": "x" * size}
+    fields = {"model": model, "max_tokens": words, "top_k": pause_ms, "stream": stream}
+    return fields | {"messages": [message]}
+
+
+def of(system: System, model: str) -> str:
+    path = system.relayed if model == "native" else system.translated
+    if path is None:
+        raise LookupError(f"{system.name} does not translate")
+    return path
+
+
+def streamed(model: str, *, streams: int, words: int, pause_ms: int, rounds: int = 1):
+    """CPU microseconds per streamed word, and the way of a word in microseconds."""
+
+    def measure(system: System) -> Numbers:
+        body = request(model, words=words, pause_ms=pause_ms)
+        total = streams * rounds
+        before = system.process.cpu_seconds() if system.process else 0.0
+        found = load(system, path=of(system, model), body=body, streams=streams, total=total)
+        used = (system.process.cpu_seconds() if system.process else 0.0) - before
+        per_word = used * 1e6 / (total * words)
+        return {"us": per_word, "latency_us": found["latency_us"], "first_ms": found["first_ms"]}
+
+    return measure
+
+
+def whole(*, total: int, size: int = 2):
+    """CPU microseconds per short request that does not stream."""
+
+    def measure(system: System) -> Numbers:
+        body = request("native", words=1, stream=False, size=size)
+        before = system.process.cpu_seconds() if system.process else 0.0
+        load(system, path=of(system, "native"), body=body, streams=8, total=total)
+        used = (system.process.cpu_seconds() if system.process else 0.0) - before
+        return {"us": used * 1e6 / total}
+
+    return measure
+
+
+def memory(streams: int):
+    """KiB per open stream."""
+
+    def measure(system: System) -> Numbers:
+        if system.process is None:
+            raise LookupError("nothing to measure")
+        before = system.process.resident_kib()
+        body = request("native", words=4, pause_ms=1000)
+        pinned = ["taskset", "-c", ENDS_CPU] if shutil.which("taskset") else []
+        options = {"port": system.port, "path": of(system, "native"), "body": body}
+        asked = json.dumps(options | {"streams": streams, "total": streams})
+        client = subprocess.Popen(
+            [*pinned, sys.executable, "-m", "bench.load", asked],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+        )
+        time.sleep(2.5)
+        grown = system.process.resident_kib() - before
+        client.wait()
+        return {"kib": grown / streams}
+
+    return measure
+
+
+MEASURES: dict[str, Callable[[System], Numbers]] = {
+    "paced, 64 streams, relayed": streamed("native", streams=64, words=150, pause_ms=20),
+    "paced, 64 streams, translated": streamed("chat", streams=64, words=150, pause_ms=20),
+    "paced, 256 streams, relayed": streamed("native", streams=256, words=150, pause_ms=20),
+    "paced, 256 streams, translated": streamed("chat", streams=256, words=150, pause_ms=20),
+    "full speed, relayed": streamed("native", streams=16, words=2000, pause_ms=0, rounds=4),
+    "full speed, translated": streamed("chat", streams=16, words=2000, pause_ms=0, rounds=4),
+    "short request": whole(total=4000),
+    "100 KB prompt": whole(total=1000, size=100_000),
+    "memory per open stream": memory(1000),
+}
