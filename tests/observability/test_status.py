@@ -132,7 +132,8 @@ async def test_a_viewer_that_does_not_read_is_dropped(make_gateway: Any) -> None
     await anext(frames)
     for _ in range(watch.MOST_UNREAD + 1):
         surface.service.watch._sample()
-    rest = [frame async for frame in frames]
+    async with asyncio.timeout(SECONDS):
+        rest = [frame async for frame in frames]
     assert len(rest) <= watch.MOST_UNREAD + 1
     assert not surface.service.watch._viewers
 
