@@ -42,7 +42,7 @@ class Service:
         self.metrics = metrics_of(gateway)
         gateway.observers.add(self.watch.see)
         self._runners: list[web.AppRunner] = []
-        self._sites: list[web.BaseSite] = []
+        self._surface: web.TCPSite | None = None
         self.port = 0
         self.admin_port: int | None = None
 
@@ -53,9 +53,10 @@ class Service:
         admin = self.config.admin
         if admin is not None:
             table = routes.admin(demo=admin.demo)
-            self.admin_port = await self._listen(table, admin.host, admin.port)
+            self.admin_port = (await self._listen(table, admin.host, admin.port)).port
         listen = self.config.listen
-        self.port = await self._listen(routes.surface(), listen.host, listen.port)
+        self._surface = await self._listen(routes.surface(), listen.host, listen.port)
+        self.port = self._surface.port
 
     async def reload(self, config: Config) -> None:
         """Takes ``config`` into force; what only a restart can change is said in the log."""
@@ -66,9 +67,12 @@ class Service:
         await self.gateway.apply(config)
 
     async def close(self) -> None:
-        """The way out: nobody new, waiters told at once, running exchanges given their grace."""
-        for site in self._sites:
-            await site.stop()
+        """The way out: nobody new, waiters told at once, running exchanges given their grace.
+
+        Operators can look until the end.
+        """
+        if self._surface is not None:
+            await self._surface.stop()
         self.gateway.begin_closing()
         await self._let_finish(self.config.shutdown.grace_seconds)
         self.gateway.running.interrupt_all(Overloaded(CLOSING_MESSAGE, retry_after=1))
@@ -83,7 +87,7 @@ class Service:
             async with asyncio.timeout(seconds):
                 await self.gateway.running.idle()
 
-    async def _listen(self, table: list[web.RouteDef], host: str, port: int) -> int:
+    async def _listen(self, table: list[web.RouteDef], host: str, port: int) -> web.TCPSite:
         app = application(self.gateway, table)
         app[WATCH] = self.watch
         app[METRICS] = self.metrics
@@ -101,8 +105,7 @@ class Service:
         workers = self.config.listen.workers
         site = web.TCPSite(runner, host, port, backlog=1024, reuse_port=workers > 1 or None)
         await site.start()
-        self._sites.append(site)
-        return site.port
+        return site
 
 
 def application(gateway: Gateway, table: list[web.RouteDef]) -> web.Application:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gateway.log import JsonFormatter, TextFormatter
+from tests.process.gateway_process import gateway_process
 from tests.web.clients import ask
+from tests.web.conftest import mapping
 from tests.web.scripted import ScriptedUpstream
 
 FIELDS = {
@@ -67,6 +70,20 @@ async def test_an_exchange_is_one_line_with_all_its_fields(
         assert "\n" not in line
         assert "secret" not in line
         assert "sesame" not in line
+
+
+async def test_with_log_format_json_every_line_is_an_object(
+    upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    config = mapping(url=upstream.url)
+    async with gateway_process(tmp_path, config, "--log-format", "json") as gateway:
+        await gateway.post(ask(model="unknown"))
+        await gateway.logs("rejected")
+    objects = [json.loads(line) for line in gateway.log.splitlines()]
+    assert all({"time", "level", "logger", "message"} <= line.keys() for line in objects)
+    (exchange,) = (line for line in objects if line["logger"] == "gateway.exchange")
+    assert exchange.keys() >= FIELDS
+    assert (exchange["outcome"], exchange["error"]) == ("rejected", "not_found_error")
 
 
 async def test_a_client_that_leaves_is_an_outcome_and_not_a_traceback(

@@ -10,11 +10,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from aiohttp import ClientSession
+import pytest
+from aiohttp import ClientConnectorError, ClientSession
 
+from gateway.app import build
+from gateway.config import from_mapping
 from gateway.web import watch
 from gateway.web.pages import digest, page
 from tests.web.clients import Surface, ask
+from tests.web.conftest import mapping
 from tests.web.scripted import SECONDS, ScriptedUpstream
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
@@ -148,6 +152,26 @@ async def test_viewers_are_let_go_when_the_gateway_closes(make_gateway: Any) -> 
         async with asyncio.timeout(SECONDS):
             async for _ in frames:
                 pass
+
+
+async def test_operators_can_look_until_the_last_answer_is_out(upstream: ScriptedUpstream) -> None:
+    service = build(from_mapping(mapping(url=upstream.url), {}))
+    await service.start()
+    surface = Surface(service)
+    stream = await surface.stream(ask())
+    arrival = await upstream.arrival(1)
+    closing = asyncio.create_task(service.close())
+    await surface.until(lambda: service.gateway.closing)
+    picture = await status(surface)
+    assert (picture["state"], picture["upstreams"]["one"]["running"]) == ("closing", 1)
+    assert (await surface.request("GET", "/readyz", admin=True)).status == 503
+    with pytest.raises(ClientConnectorError):
+        await surface.request("GET", "/readyz")
+    arrival.answer()
+    await stream.whole()
+    await closing
+    with pytest.raises(ClientConnectorError):
+        await status(surface)
 
 
 async def test_the_page_is_one_file_and_its_policy_allows_nothing_else(make_gateway: Any) -> None:
