@@ -22,7 +22,7 @@ COMMANDS = sorted(
     {
         (str(page.relative_to(ROOT)), found.split("#")[0].strip())
         for page in PAGES
-        for found in re.findall(r"python -m gateway(?![.\w])([^`\n|;]*)", page.read_text())
+        for found in re.findall(r"python -m gateway(?![.\w])([^`\n|;>]*)", page.read_text())
     }
 )
 
