@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import sys
 import time
 from typing import cast
@@ -113,7 +114,8 @@ class Stub(asyncio.Protocol):
             self._whole(json.dumps(whole(native)).encode())
             return
         self._transport.write(STREAM + (chunk(NATIVE_BEGIN) if native else b""))
-        self._say(native, words, pause / 1000)
+        first = random.random() * pause / 1000  # streams do not march in step
+        self._loop.call_later(first, self._say, native, words, pause / 1000)
 
     def _say(self, native: bool, words: int, pause: float) -> None:
         if self._transport.is_closing():

@@ -7,6 +7,7 @@ import asyncio
 import dataclasses
 import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from gateway import __version__
@@ -16,6 +17,7 @@ from gateway.errors import ConfigError
 from gateway.log import FORMATS, set_up_logging
 from gateway.supervisor import supervise
 
+LOOPS = ("asyncio", "uvloop")
 ADMIN = "http://127.0.0.1:8081"
 
 
@@ -27,6 +29,7 @@ def parser() -> argparse.ArgumentParser:
     serving.add_argument("--host", help="instead of listen.host")
     serving.add_argument("--port", type=int, help="instead of listen.port")
     serving.add_argument("--log-format", choices=FORMATS, default="text")
+    serving.add_argument("--loop", choices=LOOPS, default="asyncio", help="the event loop")
     serving.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     checking = commands.add_parser("check", help="validate the configuration and print it")
     for command in (serving, checking):
@@ -64,7 +67,8 @@ def run(options: argparse.Namespace) -> int:
         config = read()
         if config.listen.workers > 1 and options.worker is None:
             return supervise(options.arguments, config.listen.workers)
-        asyncio.run(serve(config, read))
+        with asyncio.Runner(loop_factory=loop_factory(options.loop)) as runner:
+            runner.run(serve(config, read))
     except ConfigError as error:
         print(*error.problems, sep="\n", file=sys.stderr)
         return 2
@@ -72,6 +76,17 @@ def run(options: argparse.Namespace) -> int:
         print(f"cannot listen: {error.strerror or error}", file=sys.stderr)
         return 1
     return 0
+
+
+def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Raises ConfigError for a loop that is not installed."""
+    if name == "asyncio":
+        return None
+    try:
+        import uvloop
+    except ImportError:
+        raise ConfigError("--loop uvloop needs the package: pip install uvloop") from None
+    return uvloop.new_event_loop
 
 
 def watch(admin: str, *, once: bool) -> int:

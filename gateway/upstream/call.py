@@ -17,6 +17,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from gateway.errors import GatewayError, UpstreamFailed, UpstreamTimeout
+from gateway.upstream.delivery import Delivery, Sink, can_deliver
 from gateway.upstream.session import UpstreamSession
 
 LARGE_BYTES = 1 << 20
@@ -141,6 +142,20 @@ class UpstreamCall:
         """
         try:
             return await self._answer().content.readany()
+        except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
+            raise self._explain(error) from error
+
+    async def deliver(self, sink: Sink) -> None:
+        """Hands every piece to ``sink`` as it arrives, until that says no or the body ends.
+
+        Does nothing where aiohttp is not as expected: the caller reads on by itself.  Raises
+        UpstreamFailed, and what ``sink`` raises.  Cancelling loses nothing.
+        """
+        content = self._answer().content
+        if not can_deliver(content):
+            return
+        try:
+            await Delivery(content, sink).run()
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
             raise self._explain(error) from error
 

@@ -144,20 +144,41 @@ class StreamedAnswer:
                     await self._bridge_silence()
 
     async def _relay_bytes(self, call: UpstreamCall, step: Step, patience: Patience) -> None:
-        """The hot path: one read, one step, one write."""
-        time = self._loop.time
+        """The hot path: one read, one step, one write.
+
+        While the stream is open and its client keeps up, that is done in a plain callback of the
+        upstream's socket (``call.deliver``); everything else takes a task's turn.
+        """
+
+        def pass_on(data: bytes) -> bool:
+            self._last_read = now = self._loop.time()
+            frames = step.feed(data) if data else b""
+            if not frames:
+                return step.phase is Phase.OPEN
+            patience.until = now + self._tick
+            return self._client.send_at_once(frames) and step.phase is Phase.OPEN
+
         while step.phase is not Phase.COMPLETE:
-            data = await call.read()
-            self._last_read = now = time()
-            if self._record.first_byte_at is None:
-                self._record.first_byte_at = now
-            frames = step.feed(data) if data else step.finish()
-            if frames:
-                await self._send(frames)
-                patience.until = now + self._tick
-            if step.phase is Phase.ENDING:
-                self._ending_at = self._ending_at or now + ENDING_GRACE_SECONDS
-                patience.until = min(patience.until, self._ending_at)
+            await self._relay_piece(await call.read(), step, patience)
+            if step.phase is Phase.OPEN and self.opened:
+                await call.deliver(pass_on)
+                await self._client.flush()
+                self._note_ending(step, patience)
+
+    async def _relay_piece(self, data: bytes, step: Step, patience: Patience) -> None:
+        self._last_read = now = self._loop.time()
+        if self._record.first_byte_at is None:
+            self._record.first_byte_at = now
+        frames = step.feed(data) if data else step.finish()
+        if frames:
+            await self._send(frames)
+            patience.until = now + self._tick
+        self._note_ending(step, patience)
+
+    def _note_ending(self, step: Step, patience: Patience) -> None:
+        if step.phase is Phase.ENDING:
+            self._ending_at = self._ending_at or self._loop.time() + ENDING_GRACE_SECONDS
+            patience.until = min(patience.until, self._ending_at)
 
     def _patient_until(self) -> float:
         until = self._loop.time() + self._tick

@@ -83,12 +83,36 @@ class ClientStream:
         except ConnectionError as error:
             raise ClientGone from error
         self.last_write = self._loop.time()
+        await self.flush()
+
+    async def flush(self) -> None:
+        """The writer's explicit drain.  Raises ClientGone, ClientStalled."""
+        assert self._writer is not None and self._transport is not None
         if self._transport.get_write_buffer_size():
             self.check()
             await self._flush()
         else:
             self._stuck_since = None
             await self._writer.drain()
+
+    def send_at_once(self, frames: bytes) -> bool:
+        """Writes without a task's turn; whether all of it went straight to the kernel.
+
+        If not, the next ``send`` flushes, and waits if it must.  Raises ClientGone.
+        """
+        assert self._writer is not None and self._transport is not None
+        writing = self._writer.write(frames, drain=False)  # type: ignore[call-arg]
+        try:
+            writing.send(None)  # it never waits without draining
+        except StopIteration:
+            pass
+        except ConnectionError as error:
+            raise ClientGone from error
+        self.last_write = self._loop.time()
+        if self._transport.get_write_buffer_size():
+            return False
+        self._stuck_since = None
+        return True
 
     def check(self) -> None:
         """Raises ClientStalled once nothing has been taken for the write timeout."""
