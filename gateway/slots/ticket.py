@@ -2,7 +2,7 @@
 
 Shared by every pool.  The pool moves the ticket from state to state and wakes it; the exchange
 awaits it.  A near ticket (one of the first ``NEAR`` places) is woken by every change at once, a
-far one by the pool's sweep, at most once per ``MERGE_SECONDS``.  A change that comes while the
+far one by the pool's sweep, at most once per ``merge_seconds``.  A change that comes while the
 exchange still writes the one before is told when it comes back, so none is lost.
 """
 
@@ -22,6 +22,14 @@ NEAR = 20
 
 MERGE_SECONDS = 1.0
 """Farther back, changes within this time are told as one."""
+
+
+FAR_OUT = 1000
+"""Behind this place a second is nothing: changes are merged for longer, the farther the longer."""
+
+
+def merge_seconds(position: int) -> float:
+    return MERGE_SECONDS * max(1.0, position / FAR_OUT)
 
 
 class State(enum.Enum):
@@ -177,7 +185,7 @@ class PoolTicket:
             return
         since = now - self._told_at
         if since + tick > self._every or (
-            position < self._told_position and since >= MERGE_SECONDS
+            position < self._told_position and since >= merge_seconds(position)
         ):
             self._wake()
 
