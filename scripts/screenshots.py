@@ -149,7 +149,7 @@ async def take(browser: Browser, service: Service, into: Path) -> None:
 
 
 async def shoot(tab: Tab, path: Path, size: tuple[int, int], **media: str) -> None:
-    await tab.emulate(width=size[0], height=size[1], **media)
+    await tab.emulate(width=size[0], height=size[1], prefers_reduced_motion="reduce", **media)
     await asyncio.sleep(1.5)  # the page draws once a second
     await tab.screenshot(path)
     print(path)

@@ -36,16 +36,17 @@ function list(parent, items, keyOf, create, draw) {
   for (const node of known.values()) node.remove();
 }
 
+/** With spaces that do not break, so that no unit stands alone on a line. */
 function span(seconds) {
   if (seconds === null || seconds === undefined) return "–";
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 120) return `${Math.round(seconds)} s`;
-  if (seconds < 7200) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  if (seconds < 10) return `${seconds.toFixed(1)}\u00a0s`;
+  if (seconds < 120) return `${Math.round(seconds)}\u00a0s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)}\u00a0min ${Math.floor(seconds % 60)}\u00a0s`;
+  return `${Math.floor(seconds / 3600)}\u00a0h ${Math.floor((seconds % 3600) / 60)}\u00a0min`;
 }
 
 const toGo = (seconds) =>
-  seconds === null ? "time to go not known yet" : `about ${seconds < 10 ? `${Math.round(seconds)} s` : span(seconds)} to go`;
+  seconds === null ? "time to go not known yet" : `about ${seconds < 10 ? `${Math.round(seconds)}\u00a0s` : span(seconds)} to go`;
 const who = (item) => item.client || "unknown";
 const times = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
