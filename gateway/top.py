@@ -164,6 +164,6 @@ def parts(seconds: float) -> Iterator[str]:
     elif seconds < 120:
         yield f"{seconds:.0f} s"
     elif seconds < 7200:
-        yield from (f"{seconds // 60:.0f} min", f"{seconds % 60:.0f} s")
+        yield from (f"{seconds // 60:.0f} min", f"{int(seconds % 60)} s")
     else:
-        yield from (f"{seconds // 3600:.0f} h", f"{seconds % 3600 // 60:.0f} min")
+        yield from (f"{seconds // 3600:.0f} h", f"{int(seconds % 3600 // 60)} min")

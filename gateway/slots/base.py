@@ -149,7 +149,9 @@ class SlotPool(Protocol):
         """Ends every waiting ticket with ``outcome`` and rejects newcomers from now on; leases
         stay until they are closed."""
 
-    def statistics(self) -> SlotStatistics: ...
+    def statistics(self, most_tickets: int | None = None) -> SlotStatistics:
+        """A snapshot; with ``most_tickets`` it shows only the first ones of the line, and then
+        costs the same however long the line is."""
 
     @property
     def reachable(self) -> bool:

@@ -130,8 +130,9 @@ class Fifo:
         """The tickets in the first ``count`` places."""
         return self._line[:count]
 
-    def line(self) -> list[tuple[int, Waiting]]:
-        return [(number, self._waiting[number]) for number in self._line]
+    def line(self, most: int | None = None) -> list[tuple[int, Waiting]]:
+        """The tickets in their order, or only the first ``most``."""
+        return [(number, self._waiting[number]) for number in self._line[:most]]
 
     def leases(self) -> list[Lease]:
         return list(self._leases.values())

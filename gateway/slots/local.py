@@ -20,7 +20,6 @@ from gateway.slots.fifo import Effects, Fifo
 from gateway.slots.sweep import Sweep
 from gateway.slots.ticket import NEAR, PoolTicket
 
-
 HAND_OVER_SECONDS = 0.001
 """What a grant gets ahead of the news about it: its request goes up first, then twenty frames are
 written.  Changes within this time are told as one."""
@@ -91,14 +90,14 @@ class LocalPool:
             estimated_wait_seconds=self._estimates.wait(position, self._loop.time()),
         )
 
-    def statistics(self) -> SlotStatistics:
+    def statistics(self, most_tickets: int | None = None) -> SlotStatistics:
         now = self._loop.time()
-        line = self._fifo.line()
+        first = self._fifo.line(1)
         return SlotStatistics(
             limit=self._fifo.slots,
             running=self._fifo.running,
-            waiting=len(line),
-            oldest_wait_seconds=now - line[0][1].joined_at if line else 0.0,
+            waiting=self._fifo.waiting,
+            oldest_wait_seconds=now - first[0][1].joined_at if first else 0.0,
             seconds_since_release=now - self._last_turn,
             outcomes=dict(self._fifo.outcomes),
             tickets=tuple(
@@ -109,7 +108,7 @@ class LocalPool:
                     now - waiting.joined_at,
                     self._estimates.wait(position, now),
                 )
-                for position, (_, waiting) in enumerate(line, start=1)
+                for position, (_, waiting) in enumerate(self._fifo.line(most_tickets), start=1)
             ),
             leases=tuple(
                 LeaseView(lease.model, lease.client, now - lease.granted_at)

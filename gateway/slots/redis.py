@@ -119,15 +119,15 @@ class RedisPool:
             estimated_wait_seconds=self._estimated(position),
         )
 
-    def statistics(self) -> SlotStatistics:
+    def statistics(self, most_tickets: int | None = None) -> SlotStatistics:
         """Of the whole line, as it was after the last event."""
         mirror = self._link.mirror
-        line = list(mirror.line())
+        first = next(mirror.line(), None)
         return SlotStatistics(
             limit=mirror.slots,
             running=len(mirror.leases),
-            waiting=len(line),
-            oldest_wait_seconds=self._since(line[0].number) if line else 0.0,
+            waiting=mirror.waiting,
+            oldest_wait_seconds=self._since(first.number) if first else 0.0,
             seconds_since_release=self._since(mirror.turned) if mirror.turned else 0.0,
             outcomes=dict(self._outcomes),
             tickets=tuple(
@@ -138,7 +138,9 @@ class RedisPool:
                     self._since(entry.number),
                     self._estimated(position),
                 )
-                for position, entry in enumerate(line, start=1)
+                for position, entry in enumerate(
+                    itertools.islice(mirror.line(), most_tickets), start=1
+                )
             ),
             leases=tuple(
                 LeaseView(lease.model, lease.client, self._since(lease.since))

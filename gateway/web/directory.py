@@ -37,7 +37,7 @@ class Upstream:
     def stalled(self) -> bool:
         """At its cap, with waiters, and no slot given back for longer than a first byte may
         take."""
-        statistics = self.pool.statistics()
+        statistics = self.pool.statistics(most_tickets=0)
         return (
             statistics.running >= statistics.limit
             and statistics.waiting > 0
@@ -109,7 +109,7 @@ class Directory:
     async def _stop_idle_retired(self) -> None:
         still_running = []
         for pool in self._retired:
-            if pool.statistics().running:
+            if pool.statistics(most_tickets=0).running:
                 still_running.append(pool)
             else:
                 await pool.stop()

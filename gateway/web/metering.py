@@ -28,7 +28,7 @@ def lines_of(gateway: Gateway) -> Iterator[Line]:
         yield Line(
             upstream.name,
             list(upstream.config.models),
-            upstream.pool.statistics(),
+            upstream.pool.statistics(most_tickets=0),
             upstream.config.queue.max_waiting,
             upstream.stalled,
             upstream.pool.reachable,

@@ -33,7 +33,7 @@ def state_of(gateway: Gateway) -> str:
 
 
 def upstream_view(upstream: Upstream, most_tickets: int | None) -> dict[str, object]:
-    statistics = upstream.pool.statistics()
+    statistics = upstream.pool.statistics(most_tickets)
     return {
         "dialect": upstream.config.dialect.value,
         "models": list(upstream.config.models),
@@ -45,7 +45,7 @@ def upstream_view(upstream: Upstream, most_tickets: int | None) -> dict[str, obj
         "seconds_since_release": seconds(statistics.seconds_since_release),
         "stalled": upstream.stalled,
         "reachable": upstream.pool.reachable,
-        "tickets": tickets_view(statistics, most_tickets),
+        "tickets": tickets_view(statistics),
         "leases": [
             {
                 "model": lease.model,
@@ -57,7 +57,7 @@ def upstream_view(upstream: Upstream, most_tickets: int | None) -> dict[str, obj
     }
 
 
-def tickets_view(statistics: SlotStatistics, most: int | None) -> list[dict[str, object]]:
+def tickets_view(statistics: SlotStatistics) -> list[dict[str, object]]:
     return [
         {
             "position": ticket.position,
@@ -66,7 +66,7 @@ def tickets_view(statistics: SlotStatistics, most: int | None) -> list[dict[str,
             "waited_seconds": seconds(ticket.waited_seconds),
             "estimated_wait_seconds": seconds(ticket.estimated_wait_seconds),
         }
-        for ticket in statistics.tickets[:most]
+        for ticket in statistics.tickets
     ]
 
 

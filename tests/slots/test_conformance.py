@@ -477,3 +477,18 @@ async def test_every_ticket_ends_with_one_counted_outcome(open_pool: OpenPool) -
         Outcome.EVICTED_CLOSING: 1,
         Outcome.REJECTED_CLOSING: 1,
     }
+
+
+async def test_a_snapshot_may_be_limited_to_the_first_places_and_still_counts_them_all(
+    open_pool: OpenPool,
+) -> None:
+    pool = await open_pool(slots=1)
+    tickets = [join(pool)]
+    await granted(*tickets)
+    tickets += await join_in_line(pool, 5)
+    for most, shown in ((0, []), (2, [1, 2]), (None, [1, 2, 3, 4, 5])):
+        statistics = pool.statistics(most_tickets=most)
+        assert [ticket.position for ticket in statistics.tickets] == shown
+        assert statistics.waiting == 5
+        assert statistics.oldest_wait_seconds > 0
+    close_all(tickets)
