@@ -122,6 +122,7 @@ async def full(line: Gateway, scripted: Upstream) -> None:
 async def closing(line: Gateway, scripted: Upstream) -> None:
     await line.holds(SLOTS, 1)
     line.close()
+    await line.logs("closing")
     for _ in line.holders:
         await scripted.release()
 

@@ -1,0 +1,88 @@
+"""Runs every client through every scenario; exit status 0 if each did as it should."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import sys
+from dataclasses import asdict
+
+from interop.environments import Unavailable, install
+from interop.registry import CLIENTS, Client
+from interop.scenarios import SCENARIOS
+from interop.table import Row, write
+from interop.trial import Report, trial
+
+
+async def row(client: Client, mode: str) -> Row:
+    try:
+        await install(client)
+    except Unavailable as reason:
+        print(f"not run: {client.name}: {reason}", file=sys.stderr, flush=True)
+        return client.name, mode, [str(reason)] * len(SCENARIOS)
+    reports: list[Report | str] = []
+    for scenario in SCENARIOS:
+        report = await trial(client, mode, scenario)
+        good = report.good(scenario)
+        about = {"scenario": scenario.name, "mode": mode, "good": good}
+        print(json.dumps(about | asdict(report)), flush=True)
+        reports.append(report)
+    return client.name, mode, reports
+
+
+async def rows(clients: list[Client], jobs: int) -> list[Row]:
+    """In the registry's order, some clients at a time; the modes of one after one another."""
+    turns = asyncio.Semaphore(jobs)
+
+    async def all_modes(client: Client) -> list[Row]:
+        async with turns:
+            return [await row(client, mode) for mode in client.modes]
+
+    return [one for many in await asyncio.gather(*map(all_modes, clients)) for one in many]
+
+
+def bad(rows: list[Row]) -> int:
+    return sum(
+        isinstance(report, Report) and not report.good(scenario)
+        for _, _, reports in rows
+        for scenario, report in zip(SCENARIOS, reports, strict=True)
+    )
+
+
+async def install_all(clients: list[Client]) -> int:
+    failed = 0
+    for client in clients:
+        try:
+            await install(client)
+        except Unavailable as reason:
+            print(f"{client.name}: {reason}", file=sys.stderr)
+            failed = 1
+    return failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/interop", description=__doc__)
+    parser.add_argument("--clients", default="", metavar="REGEX", help="only those it finds")
+    parser.add_argument("--core", action="store_true", help="only those of the test suite")
+    parser.add_argument("--install", action="store_true", help="install them, run nothing")
+    parser.add_argument("--jobs", type=int, default=2, help="clients at one time")
+    options = parser.parse_args()
+    clients = [
+        client
+        for client in CLIENTS
+        if re.search(options.clients, client.name) and (client.core or not options.core)
+    ]
+    if options.install:
+        return asyncio.run(install_all(clients))
+    measured = asyncio.run(rows(clients, options.jobs))
+    if clients == list(CLIENTS):
+        write(measured)
+    else:
+        print("Some clients only: docs/clients.md stays as it is.", file=sys.stderr)
+    return 1 if bad(measured) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""The table in docs/clients.md: a row for each client and mode, a cell for each scenario."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from pathlib import Path
+
+from interop.scenarios import SCENARIOS, Line, Scenario
+from interop.trial import Report
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "clients.md"
+BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
+HEADS = {
+    "free": "slot free",
+    "queued": "queued",
+    "queued, tool": "… with a tool",
+    "queued, thinking": "… with thinking",
+    "queued, whole": "… not streaming",
+    "full": "line full",
+    "queued, error": "upstream fails",
+    "closing": "gateway closes",
+}
+Row = tuple[str, str, list[Report | str]]
+"""The client's name, its mode, and what came of each scenario: a report, or why there is none."""
+
+
+def cell(scenario: Scenario, report: Report | str) -> str:
+    if isinstance(report, str):
+        return f"not run: {report}"
+    if not report.good(scenario):
+        return f"**FAILS** {brief(report.error) or repr(report.text)}, sent {report.sent} times"
+    if report.ok:
+        retried = " after its own retry" if scenario.line is Line.FULL else ""
+        sees = f", sees {len(report.events)}" if report.events else ""
+        return f"ok{retried}{sees}"
+    again = f", sent {report.sent} times" if report.sent > 1 else ""
+    return f"reports {brief(report.error)}{again}"
+
+
+def brief(error: str) -> str:
+    """The kind of an error, without the text that follows."""
+    return error.partition(":")[0].replace("|", "\\|")[:60]
+
+
+def lines(rows: list[Row], day: date | None = None) -> list[str]:
+    heads = ["client", "version", "mode", *(HEADS[scenario.name] for scenario in SCENARIOS)]
+    out = [f"Measured {day or date.today()} by `scripts/interop`.", ""]
+    out += [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    for name, mode, reports in rows:
+        versions = [one.version for one in reports if isinstance(one, Report) and one.version]
+        cells = [cell(*pair) for pair in zip(SCENARIOS, reports, strict=True)]
+        out.append(f"| {' | '.join([name, versions[0] if versions else '', mode, *cells])} |")
+    return out
+
+
+def write(rows: list[Row], page: Path = PAGE) -> None:
+    text = page.read_text()
+    table = "\n".join([BEGIN, *lines(rows), END])
+    page.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: table, text, flags=re.DOTALL))
