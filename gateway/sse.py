@@ -113,10 +113,9 @@ class Parser:
         events = (parse(frame) for frame in self._splitter.feed(data))
         return [event for event in events if event is not None]
 
-    def finish(self) -> list[Event]:
-        """What stood behind the last blank line: servers do forget the one at the end."""
-        event = parse(self._splitter.take_rest() + b"\n\n")
-        return [event] if event else []
+    def take_rest(self) -> bytes:
+        """What stands behind the last blank line."""
+        return self._splitter.take_rest()
 
 
 def encode(name: str, data: bytes) -> bytes:

@@ -19,7 +19,11 @@ from gateway.sse import Event, Splitter, encode, parse
 
 HOLD_BYTES: Final = 65536
 
-DELTA: Final = b"event: content_block_delta\n"
+DONE: Final = b"[DONE]"
+"""OpenAI's last word, which some native halves say too; Anthropic's clients take it for JSON."""
+
+DELTA: Final = (b"event: content_block_delta\n", b"event: content_block_delta\r\n")
+BLANK_LINE: Final = (b"\n\n", b"\r\n\r\n")
 MESSAGE_STOP: Final = encode("message_stop", b'{"type":"message_stop"}')
 ANTHROPIC_TYPES: Final = frozenset(TYPE_OF_STATUS.values())
 
@@ -120,7 +124,9 @@ class Passthrough:
             self._large = False
             return frame
         event = parse(frame)
-        return frame if event is None else self._observe(event, frame)
+        if event is None:
+            return frame
+        return b"" if event.data.strip() == DONE else self._observe(event, frame)
 
     def _observe(self, event: Event, frame: bytes) -> bytes:
         try:
@@ -163,10 +169,10 @@ def is_content(data: bytes) -> bool:
     """
     return (
         data.startswith(DELTA)
-        and data.endswith(b"\n\n")
+        and data.endswith(BLANK_LINE)
         and b"message_" not in data
         and b"error" not in data
-        and b"\r" not in data
+        and DONE not in data
     )
 
 

@@ -82,6 +82,14 @@ def test_nothing_follows_the_end() -> None:
     assert relayed(WHOLE + b"data: [DONE]\n\n" + frame(DELTA)) == WHOLE
 
 
+@pytest.mark.parametrize("begun", [BEGUN, BEGUN.replace(b"\n", b"\r\n")])
+def test_done_is_no_word_of_anthropics_wherever_it_stands(begun: bytes) -> None:
+    delta = frame(DELTA)
+    step = Passthrough()
+    step.feed(begun)
+    assert step.feed(delta + b"data: [DONE]\n\n" + delta) == delta + delta
+
+
 def test_a_missing_end_becomes_an_error() -> None:
     events = check_wire(relayed(BEGUN))
     assert events[-1]["error"]["type"] == "api_error"

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
-
 from gateway.relay.anthropic_openai.chunks import Call, arguments_of
+from gateway.relay.anthropic_openai.nesting import Nesting
 
 #: What Anthropic allows in a tool call's id; its SDKs and its API check that.
 FORBIDDEN: Final = re.compile(r"[^a-zA-Z0-9_-]")
+
+PLACEHOLDER: Final = ["{}"]
+"""What some servers say first, whatever the arguments will be."""
 
 
 @dataclass(eq=False)
@@ -30,36 +33,32 @@ class ToolCall:
     """What the client was told."""
     name: str = ""
     pieces: list[str] = field(default_factory=list)
-    told: int = 0
+    _told: int = 0
     """How many of the pieces have been passed on."""
     _looked_at: int = 0
-    _whole: bool = False
+    _nesting: Nesting = field(default_factory=Nesting)
 
-    @property
-    def arguments(self) -> str:
-        return "".join(self.pieces)
+    def add(self, arguments: str) -> None:
+        if not self._told and self.pieces == PLACEHOLDER and arguments.lstrip().startswith("{"):
+            self.pieces.clear()
+            self._looked_at, self._nesting = 0, Nesting()
+        if self.pieces or arguments != "null":
+            self.pieces.append(arguments)
 
     def is_whole(self) -> bool:
-        """Whether the arguments are complete.  Looks closer only after another piece."""
-        if self._looked_at != len(self.pieces):
-            self._looked_at = len(self.pieces)
-            ends = bool(self.pieces) and self.pieces[-1].rstrip().endswith("}")
-            self._whole = ends and is_json(self.arguments)
-        return self._whole
+        """Whether the arguments are complete.  Looks at each piece once, and only when asked."""
+        while self._looked_at < len(self.pieces):
+            self._nesting.feed(self.pieces[self._looked_at])
+            self._looked_at += 1
+        return self._nesting.closed
 
-    def news(self) -> str:
-        """What has not been passed on yet."""
-        news = "".join(self.pieces[self.told :])
-        self.told = len(self.pieces)
+    def news(self, *, is_all: bool) -> str:
+        """What has not been passed on yet.  ``is_all``: nothing more is to come."""
+        if self._told == len(self.pieces) or (self.pieces == PLACEHOLDER and not is_all):
+            return ""
+        news = "".join(self.pieces[self._told :])
+        self._told = len(self.pieces)
         return news
-
-
-def is_json(text: str) -> bool:
-    try:
-        msgspec.json.decode(text, type=msgspec.Raw)
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return False
-    return True
 
 
 class Calls:
@@ -67,59 +66,84 @@ class Calls:
 
     def __init__(self) -> None:
         self._by_index: dict[int, ToolCall] = {}
+        self._by_id: dict[str, ToolCall] = {}
         self._last: ToolCall | None = None
-        self._ids: set[str] = set()
-        self.waiting: list[ToolCall] = []
+        self._public_ids: set[str] = set()
+        self._waiting: list[ToolCall] = []
         """Begun, but not open yet; those that never get a name are never opened."""
 
-    def take(self, piece: Call) -> ToolCall:
-        """Adds one piece to the call it belongs to, which may be a new one."""
-        name = (piece.function and piece.function.name) or ""
-        call = self._known(piece, name) or self._begin(piece)
-        call.id = call.id or piece.id or ""
-        call.name = call.name or name
-        if arguments := arguments_of(piece.function):
-            call.pieces.append(arguments)
+    def take(self, pieces: Iterable[Call]) -> None:
+        """Adds each piece of one chunk to the call it belongs to, which may be a new one."""
+        for place, piece in enumerate(pieces):
+            name = (piece.function and piece.function.name) or ""
+            arguments = arguments_of(piece.function)
+            call = self._known(piece, name, arguments)
+            if call is None or (place and name and piece.index is None and not piece.id):
+                call = self._begin(piece)
+            self._add(call, piece.id or "", name, arguments)
+
+    def _add(self, call: ToolCall, id: str, name: str, arguments: str) -> None:
+        if id:
+            call.id = call.id or id
+            self._by_id[id] = call
+        if name:
+            call.name = name if name.startswith(call.name) else call.name + name
+        if arguments:
+            call.add(arguments)
         self._last = call
-        return call
 
-    def _known(self, piece: Call, name: str) -> ToolCall | None:
-        """By index, else by id, else the last one, unless the piece looks like a beginning."""
+    def _known(self, piece: Call, name: str, arguments: str) -> ToolCall | None:
+        """By index, else by id, else the last one; None where the piece begins another call."""
         call = self._last if piece.index is None else self._by_index.get(piece.index)
-        if call is None:
-            return None
-        if piece.id and call.id:
-            return call if piece.id == call.id else self._by_id(piece)
-        begins_anew = bool(name and call.name and piece.index is None and call.pieces)
-        return None if begins_anew or (piece.index is None and piece.id and name) else call
+        if piece.id and call is not None and call.id not in ("", piece.id):
+            call = self._by_another_id(piece, name, call)
+        elif call is None and piece.id and not name:
+            call = self._by_id.get(piece.id)
+        if call is None or not name or not call.name:
+            return call
+        return None if begins_anew(call, piece, name, arguments) else call
 
-    def _by_id(self, piece: Call) -> ToolCall | None:
-        known = [*self._by_index.values(), *self.waiting]
-        return next((call for call in known if call.id == piece.id), None)
+    def _by_another_id(self, piece: Call, name: str, call: ToolCall) -> ToolCall | None:
+        """Some servers give every piece an id of its own, so one that is new begins a call only
+        together with a name or without an index."""
+        known = self._by_id.get(piece.id or "")
+        return known or (None if name or piece.index is None else call)
 
     def _begin(self, piece: Call) -> ToolCall:
         call = ToolCall()
         self._by_index[len(self._by_index) if piece.index is None else piece.index] = call
-        self.waiting.append(call)
+        self._waiting.append(call)
         return call
 
     @property
     def any_named(self) -> bool:
-        return any(call.name for call in self.waiting)
+        return any(call.name for call in self._waiting)
 
-    def next(self) -> ToolCall | None:
+    def next(self, *, is_all: bool) -> ToolCall | None:
         """Takes the next call with a name out of those that wait, and gives it an id for the
-        client."""
-        for place, call in enumerate(self.waiting):
-            if call.name:
-                del self.waiting[place]
+        client.  ``is_all``: nothing more is to come; before that the name itself may."""
+        for place, call in enumerate(self._waiting):
+            if call.name and (is_all or call.pieces or call is not self._last):
+                del self._waiting[place]
                 call.public_id = self._proper_id(call.id)
                 return call
         return None
 
     def _proper_id(self, id: str) -> str:
         proper = FORBIDDEN.sub("_", id)
-        if not proper or proper in self._ids:
+        if not proper or proper in self._public_ids:
             proper = f"toolu_{secrets.token_hex(12)}"
-        self._ids.add(proper)
+        self._public_ids.add(proper)
         return proper
+
+
+def begins_anew(call: ToolCall, piece: Call, name: str, arguments: str) -> bool:
+    """Whether a piece with a name is another call than ``call``, to which its index and id point.
+
+    Servers that repeat the name in every piece, that cut it in pieces, and that give all calls
+    one index or one id are told apart by what of the arguments has come.
+    """
+    if arguments and call.is_whole() and call.pieces != PLACEHOLDER:
+        return True
+    is_part = not call.pieces and (piece.index is not None or piece.id)
+    return name != call.name and not is_part

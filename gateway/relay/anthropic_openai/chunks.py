@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from gateway.relay.failures import garbage
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Function(msgspec.Struct):
@@ -45,6 +47,7 @@ class Choice(msgspec.Struct):
     finish_reason: str | None = None
     stop_reason: Any = None
     matched_stop: Any = None
+    error: Any = None
 
     @property
     def matched(self) -> str | None:
@@ -85,23 +88,62 @@ class OddChunk(Chunk):
 
 CHUNK: Final = msgspec.json.Decoder(Chunk)
 
+#: Fields that hold structs or, in MANY, lists of them.
+INNER: Final[dict[str, type[msgspec.Struct]]] = {
+    "choices": Choice,
+    "delta": Delta,
+    "message": Delta,
+    "tool_calls": Call,
+    "function": Function,
+    "function_call": Function,
+    "usage": Usage,
+    "prompt_tokens_details": Cached,
+}
+MANY: Final = frozenset({"choices", "tool_calls"})
+
 
 def decode(data: bytes) -> Chunk:
     """Raises UpstreamFailed for what is not a chunk.
 
-    The slow way round is for lone surrogates, which are no text yet: a character that was cut in
-    two by the server's tokens (``\\ud83d`` in one chunk, ``\\ude42`` in the next).
+    The slow way round is for fields of another shape, and for lone surrogates, which are no text
+    yet: a character that was cut in two by the server's tokens (``\\ud83d`` in one chunk,
+    ``\\ude42`` in the next).
     """
     try:
         return CHUNK.decode(data)
-    except msgspec.ValidationError as error:
-        raise garbage("a chunk has an unknown shape") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return msgspec.convert(json.loads(data), OddChunk)
+        document = json.loads(data)
+        if isinstance(document, dict):
+            return mended(document, OddChunk)
     except (ValueError, RecursionError) as error:
         raise garbage("a chunk is not JSON") from error
+    raise garbage("a chunk is not an object")
+
+
+def mended(document: dict[str, Any], kind: type[S]) -> S:
+    """As much of the document as fits.  Numbers that came as text are read, what has another
+    shape is left out: one odd field is no reason to lose an answer."""
+    result = kind()
+    for field in msgspec.structs.fields(kind):
+        if field.name in document:
+            setattr(result, field.name, fitting(document[field.name], field))
+    return result
+
+
+def fitting(value: Any, field: msgspec.structs.FieldInfo) -> Any:
+    inner = INNER.get(field.name)
+    if inner is None:
+        try:
+            return msgspec.convert(value, field.type, strict=False)
+        except (msgspec.ValidationError, UnicodeError):
+            return field.default
+    if field.name in MANY and isinstance(value, list):
+        return [mended(item, inner) for item in value if isinstance(item, dict)]
+    if field.name not in MANY and isinstance(value, dict):
+        return mended(value, inner)
+    return field.default
 
 
 def text_of(content: Any) -> str:
@@ -109,13 +151,21 @@ def text_of(content: Any) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return "".join(map(part_text, content))
+        return "".join(part_text(part) for part in content if not is_thought(part))
     return ""
 
 
 def part_text(part: object) -> str:
-    text = part.get("text") if isinstance(part, dict) else None
+    """The text of a part of content, or of a part of reasoning in full or in short."""
+    if not isinstance(part, dict):
+        return ""
+    text = part.get("text") or part.get("summary")
     return text if isinstance(text, str) else ""
+
+
+def is_thought(part: object) -> bool:
+    """Whether a part of the content is thinking, as Mistral's servers send it."""
+    return isinstance(part, dict) and part.get("type") in ("thinking", "reasoning")
 
 
 def reasoning_of(delta: Delta) -> str:
@@ -123,7 +173,13 @@ def reasoning_of(delta: Delta) -> str:
     for said in (delta.reasoning_content, delta.reasoning, delta.reasoning_details):
         if text := text_of(said):
             return text
+    if isinstance(delta.content, list):
+        return "".join(map(thought_text, filter(is_thought, delta.content)))
     return ""
+
+
+def thought_text(part: dict[str, Any]) -> str:
+    return text_of(part.get("thinking")) or part_text(part)
 
 
 def calls_of(delta: Delta) -> Iterator[Call]:

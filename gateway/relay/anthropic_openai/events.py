@@ -11,12 +11,14 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway.relay.failures import decoded
+from gateway.relay.failures import decoded, garbage
 from gateway.sse import Parser, encode
 
 text_json: Final = msgspec.json.Encoder().encode
 
 MESSAGE_STOP: Final = encode("message_stop", b'{"type":"message_stop"}')
+
+TOOL_BLOCKS: Final = ("tool_use", "server_tool_use")
 
 _DELTA: Final = (
     b"event: content_block_delta\n"
@@ -76,16 +78,19 @@ def fold(frames: bytes) -> dict[str, Any]:
 
     Arguments that are not a JSON object, from a model that was cut off or erred, become
     ``{"_raw": "…"}``: nothing is lost, and ``input`` is an object as clients expect.
+    Raises UpstreamFailed for a native stream that is none.
     """
-    parser = Parser()
     message: dict[str, Any] = {}
-    for event in [*parser.feed(frames), *parser.finish()]:
-        data = decoded(event.data)
-        if isinstance(data, dict):
-            _add(message, data)
-    for block in message.get("content", ()):
-        if "_json" in block:
-            block["input"] = _input(block.pop("_json"), block["input"])
+    try:
+        for event in Parser().feed(frames):
+            data = decoded(event.data)
+            if isinstance(data, dict):
+                _add(message, data)
+        for block in message["content"]:
+            if block["type"] in TOOL_BLOCKS:
+                block["input"] = _input(block.pop("_json", ""), block.get("input"))
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise garbage("the stream does not add up to a message") from error
     return message
 
 
@@ -117,9 +122,10 @@ def _extend(block: dict[str, Any], delta: dict[str, Any]) -> None:
             block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
 
 
-def _input(json: str, begun: dict[str, Any]) -> dict[str, Any]:
+def _input(json: str, begun: object) -> dict[str, Any]:
+    """Some servers (llama.cpp) leave ``input`` out where the block begins."""
     if not json.strip():
-        return begun
+        return begun if isinstance(begun, dict) else {}
     value = decoded(json.encode())
     return value if isinstance(value, dict) else {"_raw": json}
 
@@ -145,7 +151,7 @@ def _whole_block(index: int, block: dict[str, Any]) -> bytes:
             block["signature"] = ""
             deltas = thinking_delta(index, thinking)
             deltas += _DELTA % (index, b"signature_delta", b"signature", text_json(signature))
-        case "tool_use" | "server_tool_use":
+        case kind if kind in TOOL_BLOCKS:
             arguments, block["input"] = block["input"], {}
             deltas = input_delta(index, text_json(arguments).decode())
         case _:

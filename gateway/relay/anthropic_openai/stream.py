@@ -1,9 +1,8 @@
 """Chat completions chunks in, Anthropic events out: one answer's translation.
 
-``chunks`` takes each chunk apart, ``calls`` puts tool calls in single file, ``machine`` says what
-each input takes in the present state, ``events`` writes the frames.  Here they meet, together
-with the little that must be remembered: the open block's index, usage, why the upstream stopped,
-what must wait for a tool call to be said, and blanks that may turn out to be nothing.
+``chunks`` takes each chunk apart, ``order`` puts what it says one after the other, ``machine``
+says what each input takes in the present state, ``writer`` and ``events`` write the frames.  Here
+they meet, and here the answer begins and ends.
 """
 
 from __future__ import annotations
@@ -17,35 +16,34 @@ import msgspec
 from gateway.errors import GatewayError
 from gateway.relay import Phase
 from gateway.relay.anthropic_openai import events
-from gateway.relay.anthropic_openai.calls import Calls, ToolCall
 from gateway.relay.anthropic_openai.chunks import (
+    Choice,
     Chunk,
     Delta,
     OddChunk,
-    Usage,
     calls_of,
     decode,
     reasoning_of,
     text_of,
 )
-from gateway.relay.anthropic_openai.halves import Halves
-from gateway.relay.anthropic_openai.machine import Action, Input, State, step
+from gateway.relay.anthropic_openai.machine import Input, State
+from gateway.relay.anthropic_openai.order import Order
+from gateway.relay.anthropic_openai.reasons import is_failure, stop_reason
+from gateway.relay.anthropic_openai.usage import Tally
+from gateway.relay.anthropic_openai.writer import Writer
 from gateway.relay.failures import (
     decoded,
     ended_early,
     error_frame,
     error_of_document,
     garbage,
+    gave_up,
 )
-from gateway.sse import Event, FrameTooLarge, Parser
+from gateway.sse import Event, FrameTooLarge, Parser, parse
 
-CHARACTERS_PER_TOKEN: Final = 4
-
-KIND_OF_BLOCK: Final = {
-    State.TEXT: Input.TEXT,
-    State.THINKING: Input.THINKING,
-    State.TOOL: Input.ARGUMENTS,
-}
+DONE: Final = b"[DONE]"
+SIGNS_OF_LIFE: Final = frozenset({"ping", "keep-alive", "keepalive", "heartbeat"})
+"""Events that say nothing, whatever their data."""
 
 
 class OpenAIStream:
@@ -56,23 +54,13 @@ class OpenAIStream:
     def __init__(
         self, *, model: str, stop_sequences: Iterable[str] = (), request_id: str = ""
     ) -> None:
-        self._request_id = request_id
         self._model = model
         self._stop_sequences = frozenset(stop_sequences)
+        self._request_id = request_id
         self._parser = Parser()
-        self._state = State.START
-        self._out: list[bytes] = []
-        self._id = f"msg_{secrets.token_hex(12)}"
-        self._index = -1
-        self._calls = Calls()
-        self._open_call: ToolCall | None = None
-        self._tools = 0
-        self._held: list[tuple[Input, str]] = []
-        self._blank = ""
-        self._halves = Halves()
-        self._odd = False
-        self._characters = 0
-        self._usage = Usage()
+        self._writer = Writer()
+        self._order = Order(self._writer)
+        self._tally = Tally()
         self._finish: str | None = None
         self._matched: str | None = None
         self._refused = False
@@ -82,15 +70,15 @@ class OpenAIStream:
 
     @property
     def phase(self) -> Phase:
-        if self._state is State.DONE:
+        if self._writer.state is State.DONE:
             return Phase.COMPLETE
         if self._finish is not None:
             return Phase.ENDING
-        return Phase.EMPTY if self._state is State.START else Phase.OPEN
+        return Phase.EMPTY if self._writer.state is State.START else Phase.OPEN
 
     @property
     def output_tokens(self) -> int | None:
-        return self._usage.completion_tokens
+        return self._tally.output_tokens
 
     def feed(self, data: bytes) -> bytes:
         try:
@@ -98,24 +86,25 @@ class OpenAIStream:
                 self._take(event)
         except FrameTooLarge:
             self._fail(garbage("a frame is too large"))
-        return self._taken()
+        return self._writer.taken()
 
     def finish(self) -> bytes:
-        for event in self._parser.finish():
-            self._take(event)
-        if self._state is not State.DONE:
+        rest = self._parser.take_rest()
+        if self._writer.state is State.START and rest.lstrip().startswith(b"{"):
+            return self.take_whole(rest)  # a JSON body under another name
+        self._take_last(rest)
+        if self._writer.state is not State.DONE:
             if self._finish is None:
                 self._fail(ended_early())
             else:
                 self._end()
-        return self._taken()
+        return self._writer.taken()
 
     def abort(self, error: GatewayError) -> bytes:
-        if self._state is State.DONE:
+        if self._writer.state is State.DONE:
             return b""
-        self.error = error
-        self._do(Input.FAIL)
-        return self._taken()
+        self._show(error)
+        return self._writer.taken()
 
     def take_whole(self, body: bytes) -> bytes:
         """A whole JSON answer, as if it were the only chunk.  Raises GatewayError."""
@@ -123,21 +112,30 @@ class OpenAIStream:
         if chunk.choice is None or chunk.error:
             raise error_of_document(decoded(body)) or garbage("there is no choice in it")
         self._take_chunk(chunk)
+        if self.error is not None:
+            raise self.error
         self._end()
-        return self._taken()
+        return self._writer.taken()
 
-    # --- events to inputs ----------------------------------------------------------------------
+    # --- events to chunks ----------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
         data = event.data.strip()
-        if self._state is State.DONE or not data:
+        if not data or event.name in SIGNS_OF_LIFE or self._writer.state is State.DONE:
             return
-        if data == b"[DONE]":
+        if data == DONE:
             self._take_done()
         elif event.name == "error":
             self._fail(error_of_document(decoded(data)) or garbage("an error without words"))
         else:
             self._take_data(data)
+
+    def _take_last(self, rest: bytes) -> None:
+        """What stood behind the last blank line: servers forget the one at the end.  A frame that
+        was torn is none, and what it would have been is not known."""
+        event = parse(rest + b"\n\n")
+        if event and (event.data.strip() == DONE or decoded(event.data) is not None):
+            self._take(event)
 
     def _take_data(self, data: bytes) -> None:
         try:
@@ -147,8 +145,8 @@ class OpenAIStream:
             return
         is_odd = bool(chunk.error) or chunk.choices is msgspec.UNSET
         failure = error_of_document(decoded(data)) if is_odd else None
-        if failure is not None:
-            self._fail(failure)
+        if failure is not None or chunk.error:
+            self._fail(failure or garbage("an error without words"))
         else:
             self._take_chunk(chunk)
 
@@ -156,212 +154,75 @@ class OpenAIStream:
         """The upstream is done.  Without a reason that is good enough, but for a call whose
         arguments it has left half said."""
         self._begin()
-        call = self._open_call
-        if self._finish is None and call is not None and call.pieces and not call.is_whole():
+        if self._finish is None and self._order.is_inside_call:
             self._fail(ended_early())
         else:
             self._end()
 
+    # --- chunks to inputs ----------------------------------------------------------------------
+
     def _take_chunk(self, chunk: Chunk) -> None:
         if chunk.usage is not None:
-            self._usage = chunk.usage
-        self._begin()
+            self._tally.note(chunk.usage)
+        if self._writer.state is State.START:
+            self._begin()
         choice = chunk.choice
         if choice is None:
             return
-        self._odd = isinstance(chunk, OddChunk) or bool(self._halves)
-        delta = choice.delta or (choice.message if self._index < 0 else None)
+        self._order.expect_halves(isinstance(chunk, OddChunk))
+        delta = choice.delta or (choice.message if self._writer.index < 0 else None)
         if delta is not None:
             self._take_delta(delta)
-        if choice.finish_reason and self._finish is None:
-            self._flush()
+        if choice.error or choice.finish_reason:
+            self._take_finish(choice)
+
+    def _take_delta(self, delta: Delta) -> None:
+        order = self._order
+        order.say(Input.THINKING, reasoning_of(delta))
+        order.say(Input.TEXT, text_of(delta.content))
+        if refusal := text_of(delta.refusal):
+            self._refused = True
+            order.say(Input.TEXT, refusal)
+        if delta.tool_calls or delta.function_call:
+            order.take_calls(calls_of(delta))
+
+    def _take_finish(self, choice: Choice) -> None:
+        """The first reason counts, but for a failure, which always does."""
+        if choice.error or is_failure(choice.finish_reason):
+            self._fail(error_of_document({"error": choice.error}) or gave_up())
+        elif self._finish is None:
+            self._order.flush()
             self._finish = choice.finish_reason
             self._matched = choice.matched
 
-    def _take_delta(self, delta: Delta) -> None:
-        self._say(Input.THINKING, reasoning_of(delta))
-        self._say(Input.TEXT, text_of(delta.content))
-        if refusal := text_of(delta.refusal):
-            self._refused = True
-            self._say(Input.TEXT, refusal)
-        if delta.tool_calls or delta.function_call:
-            for piece in calls_of(delta):
-                self._calls.take(piece)
-            self._advance_calls()
-
-    # --- text and thinking ---------------------------------------------------------------------
-
-    def _say(self, kind: Input, text: str) -> None:
-        if self._odd:
-            text = self._halves.joined(kind, text)
-        if not text:
-            return
-        self._characters += len(text)
-        if KIND_OF_BLOCK.get(self._state) is kind:
-            self._do(kind, text)
-        else:
-            self._held.append((kind, text))
-            self._release()
-
-    def _release(self, *, at_once: bool = False) -> None:
-        """Says what was held back while a call was being said."""
-        if not at_once:
-            self._advance_calls()
-            if self._calls.any_named or not self._call_is_over():
-                return
-        held, self._held = self._held, []
-        for kind, text in held:
-            self._say_now(kind, text)
-
-    def _say_now(self, kind: Input, text: str) -> None:
-        """Blanks where no text is open wait: if a tool call follows they are nothing."""
-        if kind is Input.TEXT and self._state is not State.TEXT:
-            text = self._blank + text
-            if text.isspace():
-                self._blank = text
-                return
-            self._blank = ""
-        self._open_call = None
-        self._do(kind, text)
-
-    # --- tool calls ----------------------------------------------------------------------------
-
-    def _advance_calls(self) -> None:
-        """Says what may be said of the calls now, one after the other."""
-        self._tell_open_call()
-        while self._call_is_over() and (call := self._calls.next()) is not None:
-            self._open(call)
-
-    def _call_is_over(self) -> bool:
-        return self._open_call is None or self._open_call.is_whole()
-
-    def _open(self, call: ToolCall) -> None:
-        self._open_call = call
-        self._tools += 1
-        self._blank = ""
-        self._do(Input.TOOL, call=call)
-        self._tell_open_call()
-
-    def _tell_open_call(self) -> None:
-        call = self._open_call
-        if call is None or call.told == len(call.pieces):
-            return
-        news = call.news()
-        if self._odd:
-            news = self._halves.joined(Input.ARGUMENTS, news)
-        if news:
-            self._characters += len(news)
-            self._do(Input.ARGUMENTS, news)
-
-    # --- the ends ------------------------------------------------------------------------------
+    # --- the beginning and the ends ------------------------------------------------------------
 
     def _begin(self) -> None:
-        if self._state is State.START:
-            self._do(Input.BEGIN)
-
-    def _flush(self) -> None:
-        """Nothing more will come: says all that was held back and closes the open block."""
-        self._tell_open_call()
-        while (call := self._calls.next()) is not None:
-            self._open(call)
-        self._release(at_once=True)
-        if self._blank and not self._tools:
-            self._do(Input.TEXT, self._blank)
-        if self._state in KIND_OF_BLOCK:
-            kind = KIND_OF_BLOCK[self._state]
-            if half := self._halves.rest(kind):
-                self._do(kind, half)
-            self._do(Input.PAUSE)
-        self._open_call = None
-        self._blank = ""
+        if self._writer.state is State.START:
+            id = f"msg_{secrets.token_hex(12)}"
+            frame = events.message_start(id, self._model, self._tally.at_first())
+            self._writer.take(Input.BEGIN, frame=frame)
 
     def _end(self) -> None:
-        self._flush()
-        self._do(Input.END)
+        self._order.flush()
+        reason, sequence = stop_reason(
+            self._finish,
+            self._matched,
+            self._stop_sequences,
+            refused=self._refused,
+            has_tools=self._order.tools > 0,
+        )
+        usage = self._tally.at_last(self._order.characters)
+        frame = events.message_delta(reason, sequence, usage) + events.MESSAGE_STOP
+        self._writer.take(Input.END, frame=frame)
 
     def _fail(self, error: GatewayError) -> None:
         """An error frame or, while nothing has been said, an exception that becomes a status."""
-        if self._state is State.START:
+        if self._writer.state is State.START:
             raise error
-        if self._state is not State.DONE:
-            self.error = error
-            self._do(Input.FAIL)
+        if self._writer.state is not State.DONE:
+            self._show(error)
 
-    # --- frames --------------------------------------------------------------------------------
-
-    def _do(self, input: Input, text: str = "", call: ToolCall | None = None) -> None:
-        actions, self._state = step(self._state, input)
-        for action in actions:
-            self._out.append(self._frame(action, text, call))
-
-    def _taken(self) -> bytes:
-        frames = b"".join(self._out)
-        self._out.clear()
-        return frames
-
-    def _frame(self, action: Action, text: str, call: ToolCall | None) -> bytes:
-        match action:
-            case Action.ADD_TEXT:
-                return events.text_delta(self._index, text)
-            case Action.ADD_THINKING:
-                return events.thinking_delta(self._index, text)
-            case Action.ADD_ARGUMENTS:
-                return events.input_delta(self._index, text)
-            case Action.SIGN:
-                return events.signature_delta(self._index)
-            case Action.STOP_BLOCK:
-                return events.block_stop(self._index)
-            case Action.START_MESSAGE:
-                return events.message_start(self._id, self._model, self._usage_so_far())
-            case Action.STOP_MESSAGE:
-                return self._last_frames()
-            case Action.SHOW_ERROR:
-                assert self.error is not None
-                return error_frame(self.error, self._request_id)
-        self._index += 1
-        return events.block_start(self._index, self._block(action, call))
-
-    def _block(self, action: Action, call: ToolCall | None) -> dict[str, object]:
-        if action is Action.START_TEXT:
-            return {"type": "text", "text": ""}
-        if action is Action.START_THINKING:
-            return {"type": "thinking", "thinking": "", "signature": ""}
-        assert call is not None
-        return {"type": "tool_use", "id": call.public_id, "name": call.name, "input": {}}
-
-    def _last_frames(self) -> bytes:
-        reason = self._stop_reason()
-        sequence = self._matched if reason == "stop_sequence" else None
-        return events.message_delta(reason, sequence, self._usage_at_last()) + events.MESSAGE_STOP
-
-    def _stop_reason(self) -> str:
-        """From what was emitted first, then from what the server says."""
-        if self._refused or self._finish == "content_filter":
-            return "refusal"
-        if self._finish == "length":
-            return "max_tokens"
-        if self._tools:
-            return "tool_use"
-        return "stop_sequence" if self._matched in self._stop_sequences else "end_turn"
-
-    # --- usage ---------------------------------------------------------------------------------
-
-    def _usage_so_far(self) -> dict[str, int]:
-        return {"input_tokens": 0, "output_tokens": 0} | self._input_usage()
-
-    def _usage_at_last(self) -> dict[str, int]:
-        """A server that never says is counted for, roughly: better for clients than nothing."""
-        output = self._usage.completion_tokens
-        if output is None:
-            output = -(-self._characters // CHARACTERS_PER_TOKEN)
-        return self._input_usage() | {"output_tokens": output}
-
-    def _input_usage(self) -> dict[str, int]:
-        """Anthropic counts what came from the prompt's cache apart, OpenAI within."""
-        prompt = self._usage.prompt_tokens
-        if prompt is None:
-            return {}
-        details = self._usage.prompt_tokens_details
-        cached = min(details.cached_tokens or 0, prompt) if details else 0
-        usage = {"input_tokens": prompt - cached}
-        return usage | {"cache_read_input_tokens": cached} if cached else usage
+    def _show(self, error: GatewayError) -> None:
+        self.error = error
+        self._writer.take(Input.FAIL, frame=error_frame(error, self._request_id))
