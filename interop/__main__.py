@@ -9,9 +9,10 @@ import re
 import sys
 from dataclasses import asdict
 
-from interop.environments import Unavailable, install
+from interop.agents import Task, task
+from interop.environments import Unavailable, install, ready
 from interop.registry import CLIENTS, Client
-from interop.scenarios import SCENARIOS
+from interop.scenarios import SCENARIOS, Answer
 from interop.table import Row, write
 from interop.trial import Report, trial
 
@@ -24,6 +25,9 @@ async def row(client: Client, mode: str) -> Row:
         return client.name, mode, [str(reason)] * len(SCENARIOS)
     reports: list[Report | str] = []
     for scenario in SCENARIOS:
+        if client.agent and (scenario.answer is Answer.TOOL or not scenario.stream):
+            reports.append("")
+            continue
         report = await trial(client, mode, scenario)
         good = report.good(scenario)
         about = {"scenario": scenario.name, "mode": mode, "good": good}
@@ -49,6 +53,17 @@ def bad(rows: list[Row]) -> int:
         for _, _, reports in rows
         for scenario, report in zip(SCENARIOS, reports, strict=True)
     )
+
+
+async def agents(clients: list[Client]) -> list[tuple[Task, Task]]:
+    """Each agent's task with free slots, and with every turn queued."""
+    out = []
+    for client in clients:
+        if ready(client):
+            pair = await task(client, queued=False), await task(client, queued=True)
+            print(*(json.dumps(asdict(one)) for one in pair), sep="\n", flush=True)
+            out.append(pair)
+    return out
 
 
 async def install_all(clients: list[Client]) -> int:
@@ -77,11 +92,13 @@ def main() -> int:
     if options.install:
         return asyncio.run(install_all(clients))
     measured = asyncio.run(rows(clients, options.jobs))
+    tasks = asyncio.run(agents([client for client in clients if client.agent]))
     if clients == list(CLIENTS):
-        write(measured)
+        write(measured, tasks)
     else:
         print("Some clients only: docs/clients.md stays as it is.", file=sys.stderr)
-    return 1 if bad(measured) else 0
+    done = all(free.good(False) and queued.good(True) for free, queued in tasks)
+    return 0 if done and not bad(measured) else 1
 
 
 if __name__ == "__main__":

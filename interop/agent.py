@@ -27,7 +27,9 @@ def next_answer(body: dict[str, Any]) -> list[dict[str, Any]]:
     assert path is not None, "the task is not in the conversation"
     tool = tools["read" if results == 0 else "edit"]
     given = arguments(tool["input_schema"]["properties"], path[1])
-    return [{"type": "tool_use", "id": f"toolu_{results + 1}", "name": tool["name"], "input": given}]
+    return [
+        {"type": "tool_use", "id": f"toolu_{results + 1}", "name": tool["name"], "input": given}
+    ]
 
 
 def arguments(properties: dict[str, Any], path: str) -> dict[str, str]:

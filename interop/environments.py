@@ -72,7 +72,9 @@ async def install(client: Client) -> None:
     if client.node or names != list(client.packages):
         if shutil.which("npm") is None:
             raise Unavailable("node and npm are not installed")
-        await run("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", place, *names)
+        await run(
+            "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", place, *names
+        )
     else:
         await run(sys.executable, "-m", "venv", place)
         pip = [place / "bin" / "python", "-m", "pip", "install", "-qq"]

@@ -74,8 +74,12 @@ class Gateway:
     async def fill(self, count: int) -> None:
         """So many requests that hold their slots; the line has their order."""
         for number in range(len(self.holders) + 1, len(self.holders) + count + 1):
-            self.holders.append(asyncio.create_task(self._hold()))
+            self.hold()
             await self.holds(min(number, SLOTS), max(0, number - SLOTS))
+
+    def hold(self) -> None:
+        """One more of them, wherever it comes in the line."""
+        self.holders.append(asyncio.create_task(self._hold()))
 
     async def _hold(self) -> None:
         body = {
@@ -91,6 +95,12 @@ class Gateway:
         """Until exactly so many run and wait."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while await self.status() != (running, waiting):
+                await asyncio.sleep(POLL_SECONDS)
+
+    async def waits(self, count: int) -> None:
+        """Until so many wait, or more."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while (await self.status())[1] < count:
                 await asyncio.sleep(POLL_SECONDS)
 
     async def status(self) -> tuple[int, int]:

@@ -12,6 +12,8 @@ class Client:
     packages: tuple[str, ...] = ()
     """As pip or npm take them, in an environment of their own; none: a program of the system."""
     modes: tuple[str, ...] = ("stream",)
+    agent: bool = False
+    """Whether it has tools of its own and always streams."""
     core: bool = False
     """Whether the ordinary test suite runs it."""
 
@@ -36,10 +38,18 @@ CLIENTS = (
         SDK_MODES,
     ),
     Client(
-        "anthropic-ts", "anthropic_ts.mjs", ("@anthropic-ai/sdk@latest",), TYPESCRIPT_MODES, core=True
+        "anthropic-ts",
+        "anthropic_ts.mjs",
+        ("@anthropic-ai/sdk@latest",),
+        TYPESCRIPT_MODES,
+        core=True,
     ),
-    Client("anthropic-ts 0.137", "anthropic_ts.mjs", ("@anthropic-ai/sdk@0.137.0",), TYPESCRIPT_MODES),
-    Client("anthropic-ts 0.71", "anthropic_ts.mjs", ("@anthropic-ai/sdk@0.71.2",), TYPESCRIPT_MODES),
+    Client(
+        "anthropic-ts 0.137", "anthropic_ts.mjs", ("@anthropic-ai/sdk@0.137.0",), TYPESCRIPT_MODES
+    ),
+    Client(
+        "anthropic-ts 0.71", "anthropic_ts.mjs", ("@anthropic-ai/sdk@0.71.2",), TYPESCRIPT_MODES
+    ),
     Client("ai 7", "ai_sdk.mjs", ("ai@7", "@ai-sdk/anthropic@4", "zod@4"), core=True),
     Client("ai 6", "ai_sdk.mjs", ("ai@6", "@ai-sdk/anthropic@3", "zod@4")),
     Client(
@@ -62,6 +72,6 @@ CLIENTS = (
     Client("httpx-sse", "httpx_sse_py.py", ("httpx-sse", "httpx")),
     Client("eventsource-parser", "eventsource_parser.mjs", ("eventsource-parser@3",)),
     Client("fetch-event-source", "fetch_event_source.mjs", ("@microsoft/fetch-event-source@2",)),
-    Client("claude-code", "claude_code.py", ("npm:@anthropic-ai/claude-code@latest",)),
-    Client("opencode", "opencode.py", ("npm:opencode-ai@latest",)),
+    Client("claude-code", "claude_code.py", ("npm:@anthropic-ai/claude-code@latest",), agent=True),
+    Client("opencode", "opencode.py", ("npm:opencode-ai@latest",), agent=True),
 )

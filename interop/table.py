@@ -6,6 +6,7 @@ import re
 from datetime import date
 from pathlib import Path
 
+from interop.agents import Task
 from interop.scenarios import SCENARIOS, Line, Scenario
 from interop.trial import Report
 
@@ -27,7 +28,7 @@ Row = tuple[str, str, list[Report | str]]
 
 def cell(scenario: Scenario, report: Report | str) -> str:
     if isinstance(report, str):
-        return f"not run: {report}"
+        return f"not run: {report}" if report else "-"
     if not report.good(scenario):
         return f"**FAILS** {brief(report.error) or repr(report.text)}, sent {report.sent} times"
     if report.ok:
@@ -54,7 +55,20 @@ def lines(rows: list[Row], day: date | None = None) -> list[str]:
     return out
 
 
-def write(rows: list[Row], page: Path = PAGE) -> None:
+def agent_lines(tasks: list[tuple[Task, Task]]) -> list[str]:
+    out = ["| agent | version | its task, slots free | every turn queued |", "|" + " --- |" * 4]
+    for pair in tasks:
+        cells = [
+            f"done, turns sent {task.turns}, {task.queued} waited"
+            if task.good(queued)
+            else f"**FAILS** {brief(task.error)}, turns sent {task.turns}, {task.queued} waited"
+            for task, queued in zip(pair, (False, True), strict=True)
+        ]
+        out.append(f"| {' | '.join([pair[0].client, pair[0].version, *cells])} |")
+    return out
+
+
+def write(rows: list[Row], tasks: list[tuple[Task, Task]], page: Path = PAGE) -> None:
     text = page.read_text()
-    table = "\n".join([BEGIN, *lines(rows), END])
+    table = "\n".join([BEGIN, *lines(rows), "", *agent_lines(tasks), END])
     page.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: table, text, flags=re.DOTALL))

@@ -1,6 +1,6 @@
 """The scripted upstream: a native server whose answer is named in the prompt.
 
-A prompt with ``hold`` keeps its slot until the runner releases it; ``answer:tool`` and its like
+A prompt that is ``hold`` keeps its slot until the runner releases it; ``answer:tool`` and its like
 get that answer.  A body whose model is ``agent`` is played by ``agent.next_answer``.
 """
 
@@ -34,10 +34,16 @@ class Upstream:
         async with asyncio.timeout(10):
             (await self._held.get()).set()
 
+    async def holds(self, count: int) -> None:
+        """Until so many holders are here."""
+        async with asyncio.timeout(10):
+            while self._held.qsize() < count:
+                await asyncio.sleep(0.01)
+
     async def messages(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         prompt = json.dumps(body["messages"][-1]["content"])
-        if "hold" in prompt and body["model"] != "agent":
+        if prompt == '"hold"':
             released = asyncio.Event()
             self._held.put_nowait(released)
             await released.wait()
@@ -68,7 +74,9 @@ ERROR = {"type": "api_error", "message": "the upstream broke on purpose"}
 def blocks(prompt: str) -> list[Block]:
     text = {"type": "text", "text": TEXT}
     if f"answer:{Answer.TOOL.value}" in prompt:
-        return [{"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Paris"}}]
+        return [
+            {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Paris"}}
+        ]
     if f"answer:{Answer.THINKING.value}" in prompt:
         return [{"type": "thinking", "thinking": THOUGHT, "signature": "c2lnbmVk"}, text]
     return [text]

@@ -17,7 +17,12 @@ def config() -> dict:
         "share": "disabled",
         "model": f"gateway/{ORDER['model']}",
         "small_model": f"gateway/{ORDER['model']}",
-        "permission": {"edit": "allow", "read": "allow", "bash": "deny", "external_directory": "allow"},
+        "permission": {
+            "edit": "allow",
+            "read": "allow",
+            "bash": "deny",
+            "external_directory": "allow",
+        },
         "provider": {
             "gateway": {
                 "npm": "@ai-sdk/anthropic",
