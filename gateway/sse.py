@@ -82,10 +82,10 @@ def whole_frames(data: bytes) -> list[bytes]:
 
 def parse(frame: bytes) -> Event | None:
     """The event in one frame; None for comments and frames without data."""
-    if frame.startswith(b"data: ") and frame.find(b"\n") == len(frame) - 2:
-        return Event("", frame[6:-2])
     if b"\r" in frame:
         frame = frame.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if frame.startswith(b"data: ") and frame.find(b"\n") == len(frame) - 2:
+        return Event("", frame[6:-2])
     name = ""
     data: list[bytes] = []
     for line in frame.removeprefix(BYTE_ORDER_MARK).split(b"\n"):

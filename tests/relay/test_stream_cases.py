@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ import pytest
 from gateway.config import Dialect
 from gateway.errors import GatewayError
 from gateway.relay import Phase
+from gateway.relay.anthropic_openai.events import fold
+from gateway.relay.anthropic_openai.requests import to_openai
 from gateway.relay.dialects import stream_step
+from gateway.relay.envelope import parse_envelope
 from gateway.relay.failures import error_frame
 from tests.wire import check_expected, check_wire
 
@@ -47,8 +51,14 @@ def expected(case: dict[str, Any]) -> list[dict[str, Any]]:
     return json.loads(json.dumps(case["expect"]).replace('"@@BIGARG@@"', json.dumps(BIG)))
 
 
+def stop_sequences(case: dict[str, Any]) -> list[str]:
+    """Those of the case's request; its note says them as JSON."""
+    said = re.search(r"stop_sequences (\[.*?\])", case["note"])
+    return json.loads(said[1]) if said else []
+
+
 def translate(case: dict[str, Any], pieces: list[bytes]) -> bytes:
-    stops = ["END"] if "Stop string" in case["title"] else []
+    stops = stop_sequences(case)
     step = stream_step(Dialect.OPENAI, case["content_type"], model="m", stop_sequences=stops)
     out = bytearray()
     try:
@@ -87,3 +97,22 @@ def test_a_stream_cut_anywhere_becomes_the_same(case: dict[str, Any]) -> None:
         cuts = sorted(chance.sample(range(len(data)), min(len(data), 6)))
         pieces = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
         check(case, translate(case, pieces))
+
+
+def test_a_tool_result_goes_back_under_the_id_that_the_call_goes_back_under() -> None:
+    """A22's second step: the client knows the rewritten id only, and so does the upstream then."""
+    case = next(case for case in CASES if "functions.get_a:0" in case["upstream"])
+    answer = fold(translate(case, [upstream_bytes(case)]))
+    result = {"type": "tool_result", "tool_use_id": answer["content"][0]["id"], "content": "1"}
+    request = {
+        "model": "m",
+        "max_tokens": 9,
+        "messages": [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": answer["content"]},
+            {"role": "user", "content": [result]},
+        ],
+    }
+    sent = to_openai(parse_envelope(json.dumps(request).encode()), upstream_model="m")
+    _, call, result = json.loads(sent)["messages"]
+    assert call["tool_calls"][0]["id"] == result["tool_call_id"] != ""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.relay.test_requests import TRANSLATED, assert_matches
-from tests.relay.test_stream_cases import CASES, expected, upstream_bytes
+from tests.relay.test_stream_cases import CASES, expected, stop_sequences, upstream_bytes
 from tests.web.clients import Stream, Surface, ask
 from tests.web.conftest import MakeGateway
 from tests.web.scripted import Arrival, ScriptedUpstream
@@ -24,8 +24,8 @@ SMALL = [case for case in CASES if len(case["upstream"]) < 20_000 and "@@" not i
 
 async def answered(gateway: Surface, upstream: ScriptedUpstream, case: dict[str, Any]) -> Any:
     fields: dict[str, Any] = {"tools": TOOLS} if case["req"] == "tools" else {}
-    if "Stop string" in case["title"]:
-        fields["stop_sequences"] = ["END"]
+    if stops := stop_sequences(case):
+        fields["stop_sequences"] = stops
     stream = await gateway.stream(ask(**fields))
     arrival = await upstream.arrival(len(upstream.arrivals) + 1)
     arrival.open(content_type=case["content_type"])
