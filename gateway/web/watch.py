@@ -47,6 +47,7 @@ class Watch:
         self._exchanges: deque[dict[str, object]] = deque(maxlen=RECENT)
         self._viewers: set[asyncio.Queue[bytes]] = set()
         self._sample_at = 0.0
+        self._stalled: set[str] = set()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -96,11 +97,21 @@ class Watch:
             await asyncio.sleep(TICK_SECONDS)
 
     def _tick(self, now: float) -> None:
+        self._note_stalled()
         if now >= self._sample_at:
             self._sample_at = now + SAMPLE_SECONDS - TICK_SECONDS / 2
             self._sample()
         if self._viewers:
             self._tell("status", snapshot(self._gateway, most_tickets=SHOWN_TICKETS))
+
+    def _note_stalled(self) -> None:
+        """Says in the log when an upstream stalls, and when its line moves again."""
+        stalled = {upstream.name for upstream in self._gateway.directory if upstream.stalled}
+        for name in sorted(stalled - self._stalled):
+            log.warning("%s is stalled: all slots taken, a line, and none given back", name)
+        for name in sorted(self._stalled - stalled):
+            log.warning("%s moves again", name)
+        self._stalled = stalled
 
     def _sample(self) -> None:
         counts = {}

@@ -323,8 +323,8 @@ async def test_the_status_shows_slots_and_line(
     await waiting.whole()
 
 
-async def test_a_stalled_upstream_is_named_by_readyz(
-    make_gateway: MakeGateway, upstream: ScriptedUpstream
+async def test_a_stalled_upstream_is_named_by_readyz_and_the_log(
+    make_gateway: MakeGateway, upstream: ScriptedUpstream, caplog: pytest.LogCaptureFixture
 ) -> None:
     """At its cap, with waiters, and no slot given back for longer than a first byte may take."""
     gateway = await make_gateway(timeouts={"first_byte_seconds": 0.3, "idle_seconds": 60})
@@ -335,6 +335,7 @@ async def test_a_stalled_upstream_is_named_by_readyz(
     await gateway.until(lambda: next(iter(gateway.service.gateway.directory)).stalled)
     reply = await gateway.request("GET", "/readyz")
     assert reply.json["stalled"] == ["one"]
+    await gateway.until(lambda: "one is stalled" in caplog.text)
     arrival.reset()
     (await upstream.arrival(2)).answer()
     await running.whole()
