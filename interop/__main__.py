@@ -11,6 +11,7 @@ from dataclasses import asdict
 
 from interop.agents import Task, task
 from interop.environments import Unavailable, install, ready
+from interop.forms import forms
 from interop.registry import CLIENTS, Client
 from interop.scenarios import SCENARIOS, Answer
 from interop.table import Row, write
@@ -66,6 +67,15 @@ async def agents(clients: list[Client]) -> list[tuple[Task, Task]]:
     return out
 
 
+async def headers(clients: list[Client]) -> dict[str, list[bool]]:
+    """For each client that can set one: whether the header chose each of the three forms."""
+    chosen = {
+        client.name: await forms(client) for client in clients if client.headers and ready(client)
+    }
+    print(json.dumps(chosen), flush=True)
+    return chosen
+
+
 async def install_all(clients: list[Client]) -> int:
     failed = 0
     for client in clients:
@@ -93,12 +103,14 @@ def main() -> int:
         return asyncio.run(install_all(clients))
     measured = asyncio.run(rows(clients, options.jobs))
     tasks = asyncio.run(agents([client for client in clients if client.agent]))
+    chosen = asyncio.run(headers(clients))
     if clients == list(CLIENTS):
-        write(measured, tasks)
+        write(measured, tasks, chosen)
     else:
         print("Some clients only: docs/clients.md stays as it is.", file=sys.stderr)
     done = all(free.good(False) and queued.good(True) for free, queued in tasks)
-    return 0 if done and not bad(measured) else 1
+    arrived = all(all(three) for three in chosen.values())
+    return 0 if done and arrived and not bad(measured) else 1
 
 
 if __name__ == "__main__":

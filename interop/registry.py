@@ -14,6 +14,8 @@ class Client:
     modes: tuple[str, ...] = ("stream",)
     agent: bool = False
     """Whether it has tools of its own and always streams."""
+    headers: bool = True
+    """Whether its user can set a header."""
     core: bool = False
     """Whether the ordinary test suite runs it."""
 
@@ -28,7 +30,7 @@ TYPESCRIPT_MODES = ("create", "stream", "on_text")
 
 CLIENTS = (
     Client("curl", "curl.py", core=True),
-    Client("anthropic-py", "anthropic_py.py", ("anthropic",), SDK_MODES + ASYNC_MODES),
+    Client("anthropic-py", "anthropic_py.py", ("anthropic",), SDK_MODES + ASYNC_MODES, core=True),
     Client("anthropic-py 1.17", "anthropic_py.py", ("anthropic==1.17.0",), SDK_MODES),
     Client("anthropic-py 0.125", "anthropic_py.py", ("anthropic==0.125.0",), SDK_MODES),
     Client(
@@ -68,7 +70,7 @@ CLIENTS = (
     Client("litellm", "litellm_py.py", ("litellm",), ("stream", "astream")),
     Client("pydantic-ai", "pydantic_ai_py.py", ("pydantic-ai-slim[anthropic]",)),
     Client("agno", "agno_py.py", ("agno", "anthropic")),
-    Client("llm", "llm_py.py", ("llm", "llm-anthropic")),
+    Client("llm", "llm_py.py", ("llm", "llm-anthropic"), headers=False),
     Client("httpx-sse", "httpx_sse_py.py", ("httpx-sse", "httpx")),
     Client("eventsource-parser", "eventsource_parser.mjs", ("eventsource-parser@3",)),
     Client("fetch-event-source", "fetch_event_source.mjs", ("@microsoft/fetch-event-source@2",)),

@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 
 from interop.agents import Task
+from interop.forms import FORMS
 from interop.scenarios import SCENARIOS, Line, Scenario
 from interop.trial import Report
 
@@ -68,7 +69,21 @@ def agent_lines(tasks: list[tuple[Task, Task]]) -> list[str]:
     return out
 
 
-def write(rows: list[Row], tasks: list[tuple[Task, Task]], page: Path = PAGE) -> None:
+def form_lines(chosen: dict[str, list[bool]]) -> list[str]:
+    out = ["| header set by | " + " | ".join(f"`{name}`" for name in FORMS) + " |"]
+    out.append("|" + " --- |" * (len(FORMS) + 1))
+    for name, arrived in chosen.items():
+        cells = ["arrives" if one else "**FAILS**" for one in arrived]
+        out.append(f"| {' | '.join([name, *cells])} |")
+    return out
+
+
+def write(
+    rows: list[Row],
+    tasks: list[tuple[Task, Task]],
+    chosen: dict[str, list[bool]],
+    page: Path = PAGE,
+) -> None:
     text = page.read_text()
-    table = "\n".join([BEGIN, *lines(rows), "", *agent_lines(tasks), END])
+    table = "\n".join([BEGIN, *lines(rows), "", *agent_lines(tasks), "", *form_lines(chosen), END])
     page.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: table, text, flags=re.DOTALL))

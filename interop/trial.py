@@ -1,4 +1,4 @@
-"""One client in one scenario: the line is made, the client started, the line moved, the end judged."""
+"""One client in one scenario: a line, the client in it, the line moves, the end is judged."""
 
 from __future__ import annotations
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from interop.agent import RIGHT, TASK, WRONG
 from order import ORDER
+
+from interop.agent import RIGHT, TASK, WRONG
 
 SECONDS = 80
 

@@ -22,7 +22,7 @@ def deltas(event: Any) -> tuple[str, str, str]:
 
 
 def joined(parts: list[tuple[str, str, str]]) -> str:
-    text, name, arguments = ("".join(column) for column in zip(*parts))
+    text, name, arguments = ("".join(column) for column in zip(*parts, strict=True))
     return call(name, arguments) if name else text
 
 

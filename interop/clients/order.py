@@ -6,8 +6,9 @@ import asyncio
 import inspect
 import json
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any, Callable
+from typing import Any
 
 ORDER: dict[str, Any] = json.loads(sys.argv[1])
 URL: str = ORDER["url"]
