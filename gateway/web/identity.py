@@ -67,6 +67,8 @@ def _owner_of(presented: str, keys: Sequence[AuthKey]) -> str | None:
 def address_of(request: web.Request, trusted: Networks) -> str:
     """The peer's address or, behind trusted proxies, the last forwarded one that is not theirs."""
     address = request.remote or ""
+    if "X-Forwarded-For" not in request.headers:
+        return address
     hops = ",".join(request.headers.getall("X-Forwarded-For", [])).split(",")
     while hops and _is_trusted(address, trusted):
         hop = _plain_address(hops.pop())
