@@ -67,11 +67,16 @@ async def agents(clients: list[Client]) -> list[tuple[Task, Task]]:
     return out
 
 
-async def headers(clients: list[Client]) -> dict[str, list[bool]]:
+async def headers(clients: list[Client], jobs: int) -> dict[str, list[bool]]:
     """For each client that can set one: whether the header chose each of the three forms."""
-    chosen = {
-        client.name: await forms(client) for client in clients if client.headers and ready(client)
-    }
+    turns = asyncio.Semaphore(jobs)
+
+    async def one(client: Client) -> tuple[str, list[bool]]:
+        async with turns:
+            return client.name, await forms(client)
+
+    able = [client for client in clients if client.headers and ready(client)]
+    chosen = dict(await asyncio.gather(*map(one, able)))
     print(json.dumps(chosen), flush=True)
     return chosen
 
@@ -103,7 +108,7 @@ def main() -> int:
         return asyncio.run(install_all(clients))
     measured = asyncio.run(rows(clients, options.jobs))
     tasks = asyncio.run(agents([client for client in clients if client.agent]))
-    chosen = asyncio.run(headers(clients))
+    chosen = asyncio.run(headers(clients, options.jobs))
     if clients == list(CLIENTS):
         write(measured, tasks, chosen)
     else:

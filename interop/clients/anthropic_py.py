@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from anthropic import Anthropic, AsyncAnthropic
+from anthropic.resources import Messages
 from order import HEADERS, MODE, ORDER, URL, body, call, positions, report
 
 GIVEN: dict[str, Any] = {"base_url": URL, "api_key": "none", "default_headers": HEADERS}
+
+
+def asked() -> dict[str, Any]:
+    """The request; what an old release has no argument for goes into its body all the same."""
+    known = inspect.signature(Messages.create).parameters
+    made = body()
+    unknown = {name: made.pop(name) for name in list(made) if name not in known}
+    return made | ({"extra_body": unknown} if unknown else {})
 
 
 def deltas(event: Any) -> tuple[str, str, str]:
@@ -15,10 +25,15 @@ def deltas(event: Any) -> tuple[str, str, str]:
     if getattr(event, "position", None) is not None:
         positions.append(event.position)
     if event.type == "content_block_start":
-        return "", getattr(event.content_block, "name", None) or "", ""
+        return "", field(event.content_block, "name"), ""
     if event.type == "content_block_delta":
-        return getattr(event.delta, "text", ""), "", getattr(event.delta, "partial_json", "")
+        return field(event.delta, "text"), "", field(event.delta, "partial_json")
     return "", "", ""
+
+
+def field(part: Any, name: str) -> str:
+    """Empty too where an old release reads a part as one of another kind."""
+    return getattr(part, name, None) or ""
 
 
 def joined(parts: list[tuple[str, str, str]]) -> str:
@@ -37,10 +52,10 @@ def use() -> str:
     client = Anthropic(**GIVEN)
     if MODE == "whole":
         surface(client)
-        return whole(client.messages.create(**body()))
+        return whole(client.messages.create(**asked()))
     if MODE == "create":
-        return joined([deltas(event) for event in client.messages.create(**body(), stream=True)])
-    with client.messages.stream(**body()) as stream:
+        return joined([deltas(event) for event in client.messages.create(**asked(), stream=True)])
+    with client.messages.stream(**asked()) as stream:
         if MODE == "stream":
             return joined([deltas(event) for event in stream])
         text = "".join(stream.text_stream)
@@ -60,9 +75,9 @@ def surface(client: Anthropic) -> None:
 async def ause() -> str:
     client = AsyncAnthropic(**GIVEN)
     if MODE == "acreate":
-        stream = await client.messages.create(**body(), stream=True)
+        stream = await client.messages.create(**asked(), stream=True)
         return joined([deltas(event) async for event in stream])
-    async with client.messages.stream(**body()) as manager:
+    async with client.messages.stream(**asked()) as manager:
         if MODE == "astream":
             return joined([deltas(event) async for event in manager])
         text = "".join([part async for part in manager.text_stream])
