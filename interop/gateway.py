@@ -27,17 +27,22 @@ admin: {{port: {admin}}}
 upstreams:
   scripted:
     url: {upstream}
-    dialect: anthropic
+    dialect: {dialect}
     slots: {slots}
-    models: [{model}, agent]
+    models: {models}
     queue: {{max_waiting: {max_waiting}, max_wait_seconds: 60}}
 queue_events: {{keepalive_seconds: 1}}
 shutdown: {{grace_seconds: 5}}
 """
 
 
+SCRIPTED = {"dialect": "anthropic", "models": f"[{MODEL}, agent]"}
+
+
 class Gateway:
-    def __init__(self, folder: Path, upstream: str, slots: int, session: ClientSession) -> None:
+    def __init__(
+        self, folder: Path, upstream: str, settings: dict[str, str], session: ClientSession
+    ) -> None:
         self.port, self.admin = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.port}/llm"
         self.log = folder / "gateway.log"
@@ -50,9 +55,9 @@ class Gateway:
                 port=self.port,
                 admin=self.admin,
                 upstream=upstream,
-                slots=slots,
-                model=MODEL,
+                slots=SLOTS,
                 max_waiting=MAX_WAITING,
+                **(SCRIPTED | settings),
             )
         )
 
@@ -84,7 +89,7 @@ class Gateway:
     async def _hold(self) -> None:
         body = {
             "model": MODEL,
-            "max_tokens": 8,
+            "max_tokens": 128,
             "stream": True,
             "messages": [{"role": "user", "content": "hold"}],
         }
@@ -122,9 +127,10 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def gateway(folder: Path, upstream: str, slots: int = SLOTS) -> AsyncIterator[Gateway]:
+async def gateway(folder: Path, upstream: str, **settings: str) -> AsyncIterator[Gateway]:
+    """In front of the scripted upstream, unless the settings say how the other one is."""
     async with ClientSession() as session:
-        started = Gateway(folder, upstream, slots, session)
+        started = Gateway(folder, upstream, settings, session)
         try:
             await started.start()
             yield started

@@ -87,3 +87,12 @@ def write(
     text = page.read_text()
     table = "\n".join([BEGIN, *lines(rows), "", *agent_lines(tasks), "", *form_lines(chosen), END])
     page.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: table, text, flags=re.DOTALL))
+
+
+def amend(rows: list[Row], page: Path = PAGE) -> None:
+    """Puts these rows into the table that is there; the other rows stay as they were measured."""
+    text = page.read_text()
+    for (name, mode, _), line in zip(rows, lines(rows)[4:], strict=True):
+        old = rf"^\| {re.escape(name)} \| [^|]* \| {re.escape(mode)} \|.*$"
+        text = re.sub(old, lambda _, new=line: new, text, flags=re.MULTILINE)
+    page.write_text(text)

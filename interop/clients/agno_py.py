@@ -28,7 +28,7 @@ if ORDER["thinking"]:
 model = Claude(
     id=ORDER["model"],
     api_key="none",
-    max_tokens=2048,
+    max_tokens=ORDER.get("max_tokens", 2048),
     client_params={"base_url": URL},
     **given,
 )

@@ -10,7 +10,7 @@ const anthropic = createAnthropic({
 });
 const asked = {
   model: anthropic(order.model),
-  maxOutputTokens: 2048,
+  maxOutputTokens: order.max_tokens ?? 2048,
   prompt: order.prompt,
   ...(order.tools
     ? {

@@ -5,7 +5,7 @@ import { call, mode, order, positions, report, weather } from './order.mjs';
 let model = new ChatAnthropic({
   model: order.model,
   apiKey: 'none',
-  maxTokens: 2048,
+  maxTokens: order.max_tokens ?? 2048,
   anthropicApiUrl: order.url,
   clientOptions: { defaultHeaders: order.headers },
   ...(order.thinking ? { thinking: { type: 'enabled', budget_tokens: 1024 } } : {}),

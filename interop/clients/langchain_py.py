@@ -11,7 +11,11 @@ given: dict[str, Any] = {"default_headers": HEADERS}
 if ORDER["thinking"]:
     given["thinking"] = {"type": "enabled", "budget_tokens": 1024}
 model: Any = ChatAnthropic(
-    model=ORDER["model"], base_url=URL, api_key="none", max_tokens=2048, **given
+    model=ORDER["model"],
+    base_url=URL,
+    api_key="none",
+    max_tokens=ORDER.get("max_tokens", 2048),
+    **given,
 )
 if ORDER["tools"]:
     model = model.bind_tools([WEATHER])

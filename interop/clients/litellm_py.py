@@ -14,7 +14,7 @@ asked: dict[str, Any] = {
     "model": f"anthropic/{ORDER['model']}",
     "api_base": URL,
     "api_key": "none",
-    "max_tokens": 2048,
+    "max_tokens": ORDER.get("max_tokens", 2048),
     "messages": [{"role": "user", "content": ORDER["prompt"]}],
     "extra_headers": HEADERS,
 }
@@ -23,6 +23,7 @@ if ORDER["tools"]:
     asked["tools"] = [{"type": "function", "function": function}]
 if ORDER["thinking"]:
     asked["thinking"] = {"type": "enabled", "budget_tokens": 1024}
+    asked["allowed_openai_params"] = ["thinking"]  # it refuses it for a model it does not know
 
 
 class Fold:

@@ -16,7 +16,9 @@ def weather(city: str) -> str:
 
 
 def use() -> str:
-    model = ClaudeMessages(ORDER["model"], supports_thinking=True, default_max_tokens=2048)
+    model = ClaudeMessages(
+        ORDER["model"], supports_thinking=True, default_max_tokens=ORDER.get("max_tokens", 2048)
+    )
     model.base_url = URL
     model.key = "none"
     options = {"thinking": True} if ORDER["thinking"] else {}

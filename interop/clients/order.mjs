@@ -14,7 +14,7 @@ export const weather = {
 /** The request, for clients that take Anthropic's own parameters. */
 export const body = {
   model: order.model,
-  max_tokens: 2048,
+  max_tokens: order.max_tokens ?? 2048,
   messages: [{ role: 'user', content: order.prompt }],
   ...(order.tools ? { tools: [weather] } : {}),
   ...(order.thinking ? { thinking: { type: 'enabled', budget_tokens: 1024 } } : {}),

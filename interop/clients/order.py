@@ -31,7 +31,7 @@ def body() -> dict[str, Any]:
     """The request, for clients that take Anthropic's own parameters."""
     made: dict[str, Any] = {
         "model": ORDER["model"],
-        "max_tokens": 2048,
+        "max_tokens": ORDER.get("max_tokens", 2048),
         "messages": [{"role": "user", "content": ORDER["prompt"]}],
     }
     if ORDER["tools"]:

@@ -14,7 +14,7 @@ class Called(Exception):
     """The tool was called, which is all that is asked here."""
 
 
-settings = AnthropicModelSettings(max_tokens=2048, extra_headers=HEADERS)
+settings = AnthropicModelSettings(max_tokens=ORDER.get("max_tokens", 2048), extra_headers=HEADERS)
 if ORDER["thinking"]:
     settings["anthropic_thinking"] = {"type": "enabled", "budget_tokens": 1024}
 provider = AnthropicProvider(base_url=URL, api_key="none")
