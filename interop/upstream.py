@@ -42,8 +42,9 @@ class Upstream:
 
     async def messages(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        prompt = json.dumps(body["messages"][-1]["content"])
-        if prompt == '"hold"':
+        # Of all messages: an agent may put its own reminders behind the user's.
+        prompt = json.dumps(body["messages"])
+        if body["messages"][-1]["content"] == "hold":
             released = asyncio.Event()
             self._held.put_nowait(released)
             await released.wait()
