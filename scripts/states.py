@@ -21,8 +21,9 @@ reads *input / frames*; what has no arrow is illegal and raises.
 ```
 
 What reaches the machine has been put in order before: `chunks.py` takes a chunk apart, `calls.py`
-puts interleaved tool calls in single file, `stream.py` holds back blanks that may turn out to be
-nothing and text that comes in the middle of a call.
+finds the call that each piece belongs to, `order.py` holds back what must wait for an open call to
+be said, and blanks that may turn out to be nothing. `writer.py` writes the frames. What becomes of
+each part of an answer is in [answers.md](answers.md).
 
 ## Seeing what becomes of a recording
 
@@ -32,7 +33,9 @@ Record an upstream's own stream and translate it without any gateway:
 python -m gateway.relay.anthropic_openai < recorded.sse
 ```
 
-An error that came first, which a client would get as an HTTP status, goes to standard error.
+`--model` is the name that the client asked for, `--stop` one of its stop sequences. A recorded JSON
+body is translated too. An error that came first, which a client would get as an HTTP status, goes
+to standard error.
 """
 
 

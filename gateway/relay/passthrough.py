@@ -188,6 +188,7 @@ def is_anthropic_error(document: object) -> bool:
     error = document.get("error")
     return (
         isinstance(error, dict)
-        and error.get("type") in ANTHROPIC_TYPES
+        and isinstance(error.get("type"), str)
+        and error["type"] in ANTHROPIC_TYPES
         and isinstance(error.get("message"), str)
     )

@@ -54,7 +54,7 @@ def native_message(body: bytes) -> dict[str, Any]:
 def native_unfolding(body: bytes) -> bytes:
     try:
         return unfold(native_message(body))
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise garbage("the message has an unknown shape") from error
 
 

@@ -1,4 +1,4 @@
-"""The table of the translator: complete where it must be, and drawn as it is."""
+"""The table of the translator: complete where it must be, drawn as it is, open to be tried."""
 
 from __future__ import annotations
 
@@ -51,3 +51,19 @@ def test_each_start_has_its_stop() -> None:
         is_open = to in (State.TEXT, State.THINKING, State.TOOL)
         if Action.SHOW_ERROR not in actions:
             assert was_open + opened - closed == is_open
+
+
+@pytest.mark.parametrize(
+    ("recorded", "code", "printed"),
+    [
+        (b'data: {"choices":[{"delta":{"content":"Hi"}}]}\n\ndata: [DONE]\n\n', 0, b'"Hi"'),
+        (b'{"choices":[{"message":{"content":"Hi"}}]}', 0, b'"Hi"'),
+        (b'data: {"error":{"message":"busy","code":503}}\n\n', 1, b"status 529"),
+    ],
+)
+def test_a_recording_is_translated_on_the_command_line(
+    recorded: bytes, code: int, printed: bytes
+) -> None:
+    command = [sys.executable, "-m", "gateway.relay.anthropic_openai", "--model", "m"]
+    ended = subprocess.run(command, cwd=ROOT, input=recorded, capture_output=True)
+    assert (ended.returncode, printed in ended.stdout + ended.stderr) == (code, True)

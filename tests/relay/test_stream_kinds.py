@@ -180,7 +180,11 @@ ENDS = {
     "calls announced and none made": (text("x") + CALLED, "text | 'x' | end_turn"),
     "more text behind the reason": (
         text("x") + chunk({}, "stop") + text("y") + DONE,
-        "text | 'x' | text | 'y' | end_turn",
+        "text | 'xy' | end_turn",
+    ),
+    "the rest of a call behind the reason": (
+        calls(call('{"x":', "get_a", index=0)) + chunk({}, "stop") + calls(call(" 1}", index=0)),
+        f"get_a | '{X1}' | tool_use",
     ),
     "more behind the end": (text("x") + STOP + text("y") + STOP, "text | 'x' | end_turn"),
     "the last blank line missing": (text("x") + STOP.rstrip("\n"), "text | 'x' | end_turn"),

@@ -89,7 +89,7 @@ def fold(frames: bytes) -> dict[str, Any]:
         for block in message["content"]:
             if block["type"] in TOOL_BLOCKS:
                 block["input"] = _input(block.pop("_json", ""), block.get("input"))
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise garbage("the stream does not add up to a message") from error
     return message
 

@@ -35,8 +35,6 @@ class Input(enum.Enum):
     """A tool call whose turn has come."""
     ARGUMENTS = "arguments"
     """More of the open call's arguments."""
-    PAUSE = "pause"
-    """Nothing more will come for the open block."""
     END = "end"
     """The answer is complete."""
     FAIL = "fail"
@@ -102,7 +100,6 @@ def _table() -> dict[tuple[State, Input], Transition]:
     for state, close in CLOSING.items():
         for input, opening in OPENING.items():
             table[state, input] = Transition(close + opening.actions, opening.to)
-        table[state, Input.PAUSE] = Transition(close, State.BETWEEN)
         table[state, Input.END] = Transition((*close, Action.STOP_MESSAGE), State.DONE)
         table[state, Input.FAIL] = Transition((Action.SHOW_ERROR,), State.DONE)
     return table | CONTINUING
@@ -123,6 +120,6 @@ def diagram() -> str:
     """The table as a Mermaid state diagram, one arrow per transition."""
     lines = ["stateDiagram-v2", "    [*] --> start"]
     for (state, input), (actions, to) in TABLE.items():
-        frames = ", ".join(action.value for action in actions) or "nothing"
+        frames = ", ".join(action.value for action in actions)
         lines.append(f"    {state.value} --> {to.value}: {input.value} / {frames}")
     return "\n".join([*lines, "    done --> [*]"])

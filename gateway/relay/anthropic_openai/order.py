@@ -67,16 +67,14 @@ class Order:
         self._advance_calls()
 
     def flush(self) -> None:
-        """Nothing more will come: says all that was held back and closes the open block."""
+        """Nothing more will come: says all that was held back."""
         self._advance_calls(is_all=True)
         self._release()
         if self._blank and not self.tools:
             self._writer.take(Input.TEXT, self._blank)
-        self._blank = ""
-        if kind := KIND_OF_BLOCK.get(self._writer.state):
-            if half := self._halves.rest(kind):
-                self._writer.take(kind, half)
-            self._writer.take(Input.PAUSE)
+        kind = KIND_OF_BLOCK.get(self._writer.state)
+        if kind and (half := self._halves.rest(kind)):
+            self._writer.take(kind, half)
 
     # --- text and thinking ---------------------------------------------------------------------
 

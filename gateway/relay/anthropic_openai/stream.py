@@ -187,11 +187,11 @@ class OpenAIStream:
             order.take_calls(calls_of(delta))
 
     def _take_finish(self, choice: Choice) -> None:
-        """The first reason counts, but for a failure, which always does."""
+        """The first reason counts, but for a failure, which always does.  It is not the end yet:
+        usage follows, and of some servers the last piece of a call."""
         if choice.error or is_failure(choice.finish_reason):
             self._fail(error_of_document({"error": choice.error}) or gave_up())
         elif self._finish is None:
-            self._order.flush()
             self._finish = choice.finish_reason
             self._matched = choice.matched
 
