@@ -14,7 +14,7 @@ from gateway.config import Dialect
 from gateway.errors import InvalidRequest, Overloaded, RequestTooLarge
 from gateway.relay.anthropic_openai.requests import to_openai
 from gateway.relay.envelope import Envelope, parse_envelope
-from gateway.web.bodies import BodyHold
+from gateway.web.bodies import BROKEN_BODY, BodyHold
 from gateway.web.directory import Upstream
 from gateway.web.frames import QueueEvents
 from gateway.web.gateway import Gateway
@@ -76,17 +76,23 @@ async def read_body(request: web.Request, gateway: Gateway, hold: BodyHold) -> b
     """The whole body, before the line: a client's leaving can only be seen once nothing of its
     request is left unread.
 
-    Raises RequestTooLarge, Overloaded.
+    Raises RequestTooLarge, Overloaded, InvalidRequest.
     """
     limits = gateway.config.client
     refuse_large(request.content_length or 0, gateway)
     body = bytearray()
-    async for data in request.content.iter_any():
-        body += data
-        hold.resize(len(body))
-        refuse_large(len(body), gateway)
-        if gateway.bodies.held > limits.max_queued_body_bytes:
-            raise Overloaded("Too many large requests are waiting; try again.", retry_after=10)
+    try:
+        async for data in request.content.iter_any():
+            body += data
+            hold.resize(len(body))
+            refuse_large(len(body), gateway)
+            if gateway.bodies.held > limits.max_queued_body_bytes:
+                raise Overloaded("Too many large requests are waiting; try again.", retry_after=10)
+    except BROKEN_BODY:
+        request.content.feed_eof()  # so that nobody tries to read the rest of it
+        raise InvalidRequest(
+            "The request's body cannot be read: its chunks or its compression are broken."
+        ) from None
     return bytes(body)
 
 

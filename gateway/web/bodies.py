@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from aiohttp.http import HttpProcessingError
+from aiohttp.web_protocol import RequestPayloadError
+
+BROKEN_BODY = (RequestPayloadError, HttpProcessingError)
+"""What reading a body raises whose chunks or compression are broken; which of the two depends on
+whether aiohttp parses in C."""
+
 
 class BodyBudget:
     """The sum, in bytes, of what all requests hold of their bodies."""

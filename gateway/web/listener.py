@@ -1,8 +1,10 @@
 """aiohttp's server with our words for requests that are not even HTTP.
 
 A request line or header that cannot be parsed never reaches routing or a middleware; aiohttp
-answers it with ``text/plain`` and logs a traceback for what is a client's mistake.  Such input
-may also be an attempt at smuggling, so the connection is closed behind the answer.
+answers it with ``text/plain`` and logs a traceback for what is a client's mistake.  A body that
+turns out broken while a handler waits for the rest of it is worse: aiohttp's C parser queues its
+complaint behind that handler, which then waits for ever (seen in 3.14.5).  Such input may also be
+an attempt at smuggling, so the connection is closed behind the answer.
 """
 
 from __future__ import annotations
@@ -10,10 +12,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from typing import Any
 
 from aiohttp import web
+from aiohttp.web_protocol import RequestPayloadError
 
 from gateway.errors import InternalError, InvalidRequest
+from gateway.web.bodies import BROKEN_BODY
 from gateway.web.replies import error_reply
 
 log = logging.getLogger("gateway")
@@ -23,6 +28,25 @@ class _Handler(web.RequestHandler):
     """One connection; answers what aiohttp itself refuses."""
 
     __slots__ = ()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._messages:
+            # A turn later: a handler that has just been woken has its request by then.
+            self._loop.call_soon(self._break_unfinished_body)
+
+    def _break_unfinished_body(self) -> None:
+        """What is queued behind a body that has not ended can only be the parser's complaint."""
+        request = self._current_request
+        if self._messages and request is not None and not request.content.is_eof():
+            request.content.set_exception(RequestPayloadError("The body is not well-formed HTTP"))
+
+    def log_exception(self, *args: Any, **options: Any) -> None:
+        """A body found broken after its request was refused is the client's fault as well."""
+        if isinstance(options.get("exc_info"), BROKEN_BODY):
+            log.info("refused a body that cannot be read")
+        else:
+            super().log_exception(*args, **options)
 
     def handle_error(
         self,

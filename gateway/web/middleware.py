@@ -22,6 +22,8 @@ async def identify_and_explain(request: web.Request, handler: Handler) -> web.St
         response = error_reply(of_exception(error, request, request_id), request_id)
     if not response.prepared:
         response.headers.setdefault("request-id", request_id)
+        if request.content.exception() is not None:
+            response.force_close()
     return response
 
 

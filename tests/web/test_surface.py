@@ -239,6 +239,38 @@ async def test_what_could_be_smuggling_is_refused_and_closed(
     assert not any(record.exc_info for record in caplog.records)
 
 
+BROKEN_BODIES = {
+    "a chunk's size is no number": (b"Transfer-Encoding: chunked", b"2\r\nab\r\n", b"zz\r\n"),
+    "a chunk is longer than its size": (b"Transfer-Encoding: chunked", b"2\r\nab", b"cd\r\n"),
+    "the compression is none": (
+        b"Content-Encoding: gzip\r\nContent-Length: 20",
+        b"",
+        b"x" * 20,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_BODIES)
+async def test_a_body_that_breaks_while_it_is_read_is_refused_and_closed(
+    make_gateway: MakeGateway, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    gateway = await make_gateway()
+    head, first, rest = BROKEN_BODIES[name]
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    writer.write(b"POST /llm/v1/messages HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\n")
+    writer.write(head + b"\r\n\r\n" + first)
+    await reader.readuntil(b"\r\n\r\n")  # 100 Continue: somebody is reading now
+    writer.write(rest)
+    async with asyncio.timeout(5):
+        answer = await reader.read()
+    assert b" 400 " in answer.split(b"\r\n")[0]
+    error = json.loads(answer.partition(b"\r\n\r\n")[2])
+    assert error["error"]["type"] == "invalid_request_error"
+    assert not any(record.exc_info for record in caplog.records)
+    writer.close()
+    await writer.wait_closed()
+
+
 async def test_models_are_listed_as_anthropic_lists_them(make_gateway: MakeGateway) -> None:
     gateway = await make_gateway(models=["a", "b", "c"])
     page = (await gateway.request("GET", "/llm/v1/models?limit=2")).json
