@@ -8,6 +8,7 @@ whose servers report failures in a field named ``error`` instead of ``data``.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 MAX_FRAME_BYTES: Final = 16 << 20
@@ -34,30 +35,44 @@ class Splitter:
     The joined frames and what is left in ``rest`` are the bytes that were fed.
     """
 
-    __slots__ = ("_searched", "rest")
+    __slots__ = ("_returns", "_searched", "rest")
 
     def __init__(self) -> None:
         self.rest = bytearray()
         self._searched = 0
+        self._returns = False
+        """Whether there has been a CR: few servers write any, and LF alone is found much faster."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Raises FrameTooLarge."""
-        rest = self.rest
-        if not rest and data.endswith(b"\n\n") and b"\r" not in data:
-            return whole_frames(data)
-        rest += data
-        frames: list[bytes] = []
-        start = 0
-        for match in BLANK_LINE.finditer(rest, max(0, self._searched - 3)):
-            if match.end() == len(rest) and rest.endswith(b"\r"):
-                break  # perhaps half a CRLF
-            frames.append(bytes(rest[start : match.end()]))
-            start = match.end()
-        del rest[:start]
-        self._searched = len(rest)
+        """The frames that are whole now.  Raises FrameTooLarge."""
+        return split(self.feed_joined(data))
+
+    def feed_joined(self, data: bytes) -> bytes:
+        """The same as ``feed``, in one piece."""
+        if b"\r" in data:
+            self._returns = True
+        if not self.rest and not self._returns and data.endswith(b"\n\n"):
+            return data
+        self.rest += data
+        end = self._end_of_whole_frames()
+        whole = bytes(self.rest[:end])
+        del self.rest[:end]
+        self._searched = len(self.rest)
         if self._searched > MAX_FRAME_BYTES:
             raise FrameTooLarge
-        return frames
+        return whole
+
+    def _end_of_whole_frames(self) -> int:
+        begin = max(0, self._searched - 3)
+        if not self._returns:
+            found = self.rest.rfind(b"\n\n", begin)
+            return found + 2 if found >= 0 else 0
+        end = 0
+        for match in BLANK_LINE.finditer(self.rest, begin):
+            if match.end() == len(self.rest) and self.rest.endswith(b"\r"):
+                break  # perhaps half a CRLF
+            end = match.end()
+        return end
 
     def let_go(self) -> bytes:
         """Gives up the beginning of an unfinished frame, but for what may be half a blank line."""
@@ -73,11 +88,16 @@ class Splitter:
         return rest
 
 
-def whole_frames(data: bytes) -> list[bytes]:
-    """The common case: some whole frames with LF."""
-    if data.find(b"\n\n") == len(data) - 2:
-        return [data]
-    return [frame + b"\n\n" for frame in data[:-2].split(b"\n\n")]
+def split(whole: bytes) -> list[bytes]:
+    """Whole frames, one by one."""
+    if not whole:
+        return []
+    if b"\r" not in whole:
+        if whole.find(b"\n\n") == len(whole) - 2:
+            return [whole]  # the common case
+        return [frame + b"\n\n" for frame in whole[:-2].split(b"\n\n")]
+    ends = [match.end() for match in BLANK_LINE.finditer(whole)]
+    return [whole[begin:end] for begin, end in pairwise([0, *ends])]
 
 
 def parse(frame: bytes) -> Event | None:

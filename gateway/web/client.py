@@ -21,6 +21,9 @@ STREAM_HEADERS = {
     "X-Accel-Buffering": "no",
 }
 
+CHUNK_FRAMING_BYTES = 20
+"""What HTTP's chunked coding adds to a write, at most."""
+
 
 class ClientStalled(Exception):
     """The client has stopped reading; its connection is already aborted."""
@@ -96,7 +99,7 @@ class ClientStream:
             await self._writer.drain()
 
     def send_at_once(self, frames: bytes) -> bool:
-        """Writes without a task's turn; whether all of it went straight to the kernel.
+        """Writes without a task's turn; whether the client has taken all that was written before.
 
         If not, the next ``send`` flushes, and waits if it must.  Raises ClientGone.
         """
@@ -109,7 +112,8 @@ class ClientStream:
         except ConnectionError as error:
             raise ClientGone from error
         self.last_write = self._loop.time()
-        if self._transport.get_write_buffer_size():
+        # asyncio writes at once, uvloop at the end of the loop's turn: this much is no delay yet.
+        if self._transport.get_write_buffer_size() > len(frames) + CHUNK_FRAMING_BYTES:
             return False
         self._stuck_since = None
         return True
