@@ -55,6 +55,7 @@ AIOHTTP: dict[str, set[str]] = {
     "aiohttp.abc": {"web", "upstream", "app"},
     "aiohttp.hdrs": {"web", "upstream", "app"},
     "aiohttp.typedefs": {"web", "upstream", "app"},
+    "aiohttp.http_exceptions": {"web", "upstream"},
     "aiohttp": {"upstream"},
 }
 

@@ -17,7 +17,8 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from gateway.errors import GatewayError, UpstreamFailed, UpstreamTimeout
-from gateway.upstream.delivery import Delivery, Sink, can_deliver
+from gateway.upstream.delivery import Delivery, Sink
+from gateway.upstream.protocol import StaleConnection, UpstreamProtocol
 from gateway.upstream.session import UpstreamSession
 
 LARGE_BYTES = 1 << 20
@@ -35,7 +36,6 @@ class UpstreamCall:
         "_session",
         "_timeout",
         "_url",
-        "reused_connection",
     )
 
     def __init__(
@@ -56,7 +56,6 @@ class UpstreamCall:
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds)
         self._response: aiohttp.ClientResponse | None = None
         self._sending: asyncio.Task[object] | None = None
-        self.reused_connection = False
 
     def __enter__(self) -> Self:
         return self
@@ -96,15 +95,12 @@ class UpstreamCall:
         """Posts; once more if a pooled connection turns out to be closed at its other end.
 
         A server may close an idle connection in the very moment it is used again; it has not
-        looked at the request then.  That shows as a clean end without a single byte, and only on
-        a connection that was used before; anything else is the upstream's failure, and asking
-        again might make it generate twice.
+        looked at the request then.  Anything else is the upstream's failure, and asking again
+        might make it generate twice.
         """
         try:
             return await self._post_over(self._session.http)
-        except aiohttp.ServerDisconnectedError:
-            if not self.reused_connection:
-                raise
+        except StaleConnection:
             return await self._post_over(self._session.fresh)
 
     async def _post_over(self, http: aiohttp.ClientSession) -> aiohttp.ClientResponse:
@@ -114,7 +110,6 @@ class UpstreamCall:
             headers=self._headers,
             timeout=self._timeout,
             allow_redirects=False,
-            trace_request_ctx=self,
         )
 
     def _payload(self) -> bytes | io.BytesIO:
@@ -148,14 +143,15 @@ class UpstreamCall:
     async def deliver(self, sink: Sink) -> None:
         """Hands every piece to ``sink`` as it arrives, until that says no or the body ends.
 
-        Does nothing where aiohttp is not as expected: the caller reads on by itself.  Raises
+        Does nothing once the whole body has arrived: the caller reads on by itself.  Raises
         UpstreamFailed, and what ``sink`` raises.  Cancelling loses nothing.
         """
-        content = self._answer().content
-        if not can_deliver(content):
+        answer = self._answer()
+        protocol = answer.connection and answer.connection.protocol
+        if not isinstance(protocol, UpstreamProtocol):
             return
         try:
-            await Delivery(content, sink).run()
+            await Delivery(protocol, answer.content, sink).run()
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
             raise self._explain(error) from error
 

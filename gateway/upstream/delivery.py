@@ -1,16 +1,4 @@
-"""Bytes from the upstream's socket to whoever wants them, without waking a task for each piece.
-
-aiohttp's StreamReader wakes the task that reads it by completing a future.  Here something that
-looks like that future takes its place: completing it schedules one plain callback, which delivers.
-A task with its coroutines and futures costs more per token than all the rest of relaying one.
-
-Delivering in the very call that completes the future would save the callback too, but that call
-comes from inside the HTTP parser, and reading from the buffer may enter the parser again.
-
-This is the one place that leans on a private attribute of aiohttp (``StreamReader._waiter``, the
-same since 2016).  Where it is missing ``can_deliver`` says so, and the plain way of reading is
-taken, which also serves whenever the client is slow.
-"""
+"""Bytes from the upstream's socket to whoever wants them, without waking a task for each piece."""
 
 from __future__ import annotations
 
@@ -19,61 +7,57 @@ from collections.abc import Callable
 
 from aiohttp import StreamReader
 
+from gateway.upstream.protocol import UpstreamProtocol
+
 Sink = Callable[[bytes], bool]
 """Takes a piece; says whether it wants the next one delivered as well.  May raise."""
 
 
-def can_deliver(content: StreamReader) -> bool:
-    """Whether this reader is as we know it, nobody reads it, and there is more to come."""
-    return getattr(content, "_waiter", "missing") is None and not content.is_eof()
-
-
 class Delivery:
-    """Stands in for the future of a reading task until the sink has had enough."""
+    """Hands every piece to a sink until that has had enough, or the body ends."""
 
-    def __init__(self, content: StreamReader, sink: Sink) -> None:
+    __slots__ = ("_content", "_delivering", "_loop", "_over", "_protocol", "_sink")
+
+    def __init__(self, protocol: UpstreamProtocol, content: StreamReader, sink: Sink) -> None:
+        self._protocol = protocol
         self._content = content
         self._sink = sink
+        self._delivering = False
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[None] = self._loop.create_future()
 
     async def run(self) -> None:
-        """Returns at the end of the body or when the sink says no; raises what either raises.
+        """Raises what the sink raises, and what reading would.
 
         Cancelling it loses nothing: what has not been delivered stays in the reader.
         """
-        while data := self._content.read_nowait():  # what came before we stood here
-            if not self._sink(data) or self._content.is_eof():
-                return
-        self._content._waiter = self  # type: ignore[assignment]
+        self._protocol.on_progress = self._deliver
         try:
+            self._deliver()  # what came before we stood here
             await self._over
         finally:
-            if self._content._waiter is self:  # type: ignore[comparison-overlap]
-                self._content._waiter = None
-
-    # --- what the reader sees of a future ------------------------------------------------------
-
-    def done(self) -> bool:
-        return self._over.done()
-
-    def set_result(self, _: None) -> None:
-        """More has arrived, or the end."""
-        self._loop.call_soon(self._deliver)
-
-    def set_exception(self, error: BaseException) -> None:
-        if not self._over.done():
-            self._over.set_exception(error)
+            self._protocol.on_progress = None
 
     def _deliver(self) -> None:
+        if self._delivering:  # reading makes room, and so made more come
+            self._loop.call_soon(self._deliver)
+            return
         if self._over.done():
             return
+        self._delivering = True
         try:
-            wanted = self._sink(self._content.read_nowait())
+            data = self._content.read_nowait()
+            wanted = not data or self._sink(data)
         except Exception as error:
-            self.set_exception(error)
-            return
-        if wanted and not self._content.is_eof():
-            self._content._waiter = self  # type: ignore[assignment]
+            self._end()
+            self._over.set_exception(error)
         else:
-            self._over.set_result(None)
+            if not wanted or self._content.is_eof():
+                self._end()
+                self._over.set_result(None)
+        finally:
+            self._delivering = False
+
+    def _end(self) -> None:
+        """At once: by its next turn the connection may serve another request."""
+        self._protocol.on_progress = None

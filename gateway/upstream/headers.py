@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from multidict import CIMultiDict
 
+import gateway as package
 from gateway.config import Dialect
 
 #: What a native upstream is told of the client's request, beside what the gateway sets itself.
@@ -18,6 +19,8 @@ UP_NATIVE = ("anthropic-version", "anthropic-beta")
 #: The contract's newest date that every server we know accepts; a client may omit the header,
 #: a native upstream may insist on it.
 DEFAULT_VERSION = "2023-06-01"
+
+USER_AGENT = f"gateway/{package.__version__}"
 
 #: What a client is told of a native upstream's answer.
 DOWN_NATIVE_PREFIXES = ("anthropic-ratelimit-",)
@@ -40,6 +43,7 @@ def to_upstream(
     headers["Content-Type"] = "application/json"
     headers["Accept"] = "text/event-stream" if stream else "application/json"
     headers["Accept-Encoding"] = "identity"
+    headers["User-Agent"] = USER_AGENT
     headers["X-Request-Id"] = request_id
     if api_key:
         headers["Authorization"] = f"Bearer {api_key}"

@@ -10,9 +10,10 @@ second session without any for the one repetition of such a POST.
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 
-from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector, TraceConfig
+from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+
+from gateway.upstream.protocol import connector
 
 IDLE_CONNECTION_SECONDS = 2.0
 READ_BUFFER_BYTES = 65536
@@ -24,10 +25,8 @@ class UpstreamSession:
 
     def __init__(self) -> None:
         self._abandoned: set[asyncio.Task[object]] = set()
-        self.http = _session(
-            TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION_SECONDS), [_tell_reuse()]
-        )
-        self.fresh = _session(TCPConnector(limit=0, force_close=True), [])
+        self.http = _session(connector(limit=0, keepalive_timeout=IDLE_CONNECTION_SECONDS))
+        self.fresh = _session(connector(limit=0, force_close=True))
 
     def abandon(self, task: asyncio.Task[object]) -> None:
         """Cancels a request whose exchange is over, and keeps it until it has noticed."""
@@ -50,25 +49,11 @@ class UpstreamSession:
         await self.fresh.close()
 
 
-def _session(connector: TCPConnector, traces: list[TraceConfig]) -> ClientSession:
+def _session(connector: TCPConnector) -> ClientSession:
     return ClientSession(
         connector=connector,
         timeout=ClientTimeout(total=None),
         cookie_jar=DummyCookieJar(),
         auto_decompress=True,
         read_bufsize=READ_BUFFER_BYTES,
-        skip_auto_headers=("User-Agent",),
-        trace_configs=traces,
     )
-
-
-def _tell_reuse() -> TraceConfig:
-    """Tells a call, passed as its request's context, that it runs on a pooled connection."""
-
-    async def mark(session: ClientSession, context: SimpleNamespace, params: object) -> None:
-        if context.trace_request_ctx is not None:
-            context.trace_request_ctx.reused_connection = True
-
-    trace = TraceConfig()
-    trace.on_connection_reuseconn.append(mark)
-    return trace

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from aiohttp.http import HttpProcessingError
-from aiohttp.web_protocol import RequestPayloadError
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
-BROKEN_BODY = (RequestPayloadError, HttpProcessingError)
+BROKEN_BODY = (web.RequestPayloadError, HttpProcessingError)
 """What reading a body raises whose chunks or compression are broken; which of the two depends on
 whether aiohttp parses in C."""
 

@@ -15,7 +15,6 @@ import secrets
 from typing import Any
 
 from aiohttp import web
-from aiohttp.web_protocol import RequestPayloadError
 
 from gateway.errors import InternalError, InvalidRequest
 from gateway.web.bodies import BROKEN_BODY
@@ -39,7 +38,7 @@ class _Handler(web.RequestHandler):
         """What is queued behind a body that has not ended can only be the parser's complaint."""
         request = self._current_request
         if self._messages and request is not None and not request.content.is_eof():
-            request.content.set_exception(RequestPayloadError("The body is not well-formed HTTP"))
+            request.content.set_exception(web.RequestPayloadError("The body is not well-formed HTTP"))
 
     def log_exception(self, *args: Any, **options: Any) -> None:
         """A body found broken after its request was refused is the client's fault as well."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.config import Dialect
-from gateway.upstream.headers import retry_after, to_client, to_upstream
+from gateway.upstream.headers import USER_AGENT, retry_after, to_client, to_upstream
 
 FROM_A_CLIENT = {
     "Authorization": "Bearer client-key",
@@ -34,6 +34,7 @@ def up(dialect: Dialect, api_key: str | None) -> dict[str, str]:
 def test_an_openai_upstream_learns_nothing_of_the_client() -> None:
     assert up(Dialect.OPENAI, None) == {
         "content-type": "application/json",
+        "user-agent": USER_AGENT,
         "accept": "text/event-stream",
         "accept-encoding": "identity",
         "x-request-id": "req_1",
