@@ -38,7 +38,7 @@ class _Handler(web.RequestHandler):
         """What is queued behind a body that has not ended can only be the parser's complaint."""
         request = self._current_request
         if self._messages and request is not None and not request.content.is_eof():
-            request.content.set_exception(web.RequestPayloadError("The body is not well-formed HTTP"))
+            request.content.set_exception(web.RequestPayloadError("The body is not well-formed"))
 
     def log_exception(self, *args: Any, **options: Any) -> None:
         """A body found broken after its request was refused is the client's fault as well."""
