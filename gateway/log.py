@@ -6,12 +6,15 @@ Never prompts, never keys: a line is made of an ``ExchangeRecord``, which holds 
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from datetime import UTC, datetime
 
 import msgspec
 
 FORMATS = ("text", "json")
+
+UNSAFE = re.compile('[ "=]')
 
 
 class JsonFormatter(logging.Formatter):
@@ -37,16 +40,21 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)-7s %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        fields = getattr(record, "fields", {})
-        about = "".join(f" {name}={_plain(value)}" for name, value in fields.items())
-        return super().formatMessage(record) + about
+        message = super().formatMessage(record)
+        fields = getattr(record, "fields", None)
+        if not fields:
+            return message
+        return " ".join([message, *[f"{name}={_plain(value)}" for name, value in fields.items()]])
 
 
 def _plain(value: object) -> str:
     """A value that cannot break its line or pretend to be another field."""
-    text = "-" if value is None or value == "" else str(value)
-    safe = text.isprintable() and not any(character in text for character in ' "=')
-    return text if safe else msgspec.json.encode(text).decode()
+    if value is None or value == "":
+        return "-"
+    if not isinstance(value, str):
+        return str(value)
+    safe = value.isprintable() and not UNSAFE.search(value)
+    return value if safe else msgspec.json.encode(value).decode()
 
 
 def set_up_logging(form: str) -> None:
@@ -54,3 +62,13 @@ def set_up_logging(form: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    collect_only_what_is_shown()
+
+
+def collect_only_what_is_shown() -> None:
+    """No line of ours names its thread, process or source file, and finding them out costs as
+    much as the rest of a line (Logging HOWTO, "Optimization")."""
+    logging.logThreads = False
+    logging.logProcesses = False
+    logging.logMultiprocessing = False
+    logging._srcfile = None

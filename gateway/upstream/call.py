@@ -7,6 +7,7 @@ closing means the socket, never draining what the upstream still wants to say.
 from __future__ import annotations
 
 import asyncio
+import functools
 import io
 from collections.abc import Mapping
 from types import TracebackType
@@ -53,7 +54,7 @@ class UpstreamCall:
         self._url = url
         self._headers = headers
         self._body = body
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds)
+        self._timeout = timeout_of(connect_seconds)
         self._response: aiohttp.ClientResponse | None = None
         self._sending: asyncio.Task[object] | None = None
 
@@ -191,3 +192,9 @@ class UpstreamCall:
 
     def _failed(self, why: str, kind: str) -> UpstreamFailed:
         return UpstreamFailed(f"The upstream {self._name} failed: {why}.", kind=kind)
+
+
+@functools.cache
+def timeout_of(connect_seconds: float) -> aiohttp.ClientTimeout:
+    """Only connecting is aiohttp's to watch; an exchange has other patience for all the rest."""
+    return aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds)

@@ -6,7 +6,7 @@ slot and costs the upstream nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from aiohttp import web
 
@@ -24,8 +24,7 @@ from gateway.web.record import ExchangeRecord
 QUEUE_EVENTS_HEADER = "x-gateway-queue-events"
 
 
-@dataclass(frozen=True)
-class Admitted:
+class Admitted(NamedTuple):
     """A request that may join the line, with the body its upstream will get."""
 
     model: str
@@ -80,20 +79,23 @@ async def read_body(request: web.Request, gateway: Gateway, hold: BodyHold) -> b
     """
     limits = gateway.config.client
     refuse_large(request.content_length or 0, gateway)
-    body = bytearray()
+    content = request.content
+    pieces: list[bytes] = []
+    size = 0
     try:
-        async for data in request.content.iter_any():
-            body += data
-            hold.resize(len(body))
-            refuse_large(len(body), gateway)
+        while not content.at_eof():
+            pieces.append(data := await content.readany())
+            size += len(data)
+            hold.resize(size)
+            refuse_large(size, gateway)
             if gateway.bodies.held > limits.max_queued_body_bytes:
                 raise Overloaded("Too many large requests are waiting; try again.", retry_after=10)
     except BROKEN_BODY:
-        request.content.feed_eof()  # so that nobody tries to read the rest of it
+        content.feed_eof()  # so that nobody tries to read the rest of it
         raise InvalidRequest(
             "The request's body cannot be read: its chunks or its compression are broken."
         ) from None
-    return bytes(body)
+    return b"".join(pieces)
 
 
 def refuse_large(size: int, gateway: Gateway) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -19,22 +19,29 @@ class BodyBudget:
     def __init__(self) -> None:
         self.held = 0
 
-    @contextmanager
-    def hold(self) -> Iterator[BodyHold]:
-        """A share that is given back with the block, whatever happens inside."""
-        hold = BodyHold(self)
-        try:
-            yield hold
-        finally:
-            hold.resize(0)
+    def hold(self) -> BodyHold:
+        return BodyHold(self)
 
 
 class BodyHold:
-    """One request's share."""
+    """One request's share, given back with its block, whatever happens inside."""
+
+    __slots__ = ("_budget", "_size")
 
     def __init__(self, budget: BodyBudget) -> None:
         self._budget = budget
         self._size = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.resize(0)
 
     def resize(self, size: int) -> None:
         self._budget.held += size - self._size

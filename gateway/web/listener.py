@@ -34,6 +34,11 @@ class _Handler(web.RequestHandler):
             # A turn later: a handler that has just been woken has its request by then.
             self._loop.call_soon(self._break_unfinished_body)
 
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Only what is paused: aiohttp asks for this after every read, by way of the parser."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
     def _break_unfinished_body(self) -> None:
         """What is queued behind a body that has not ended can only be the parser's complaint."""
         request = self._current_request

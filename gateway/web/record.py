@@ -47,7 +47,7 @@ class Tracing(Protocol):
     async def stop(self) -> None: ...
 
 
-@dataclass
+@dataclass(slots=True)
 class ExchangeRecord:
     """Times are loop times in seconds, durations are seconds."""
 
