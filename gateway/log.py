@@ -5,9 +5,11 @@ Never prompts, never keys: a line is made of an ``ExchangeRecord``, which holds 
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import sys
+import time
 from datetime import UTC, datetime
 
 import msgspec
@@ -36,15 +38,21 @@ class JsonFormatter(logging.Formatter):
 class TextFormatter(logging.Formatter):
     """Time, level, message, then the fields as ``name=value``."""
 
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)-7s %(message)s")
+    def format(self, record: logging.LogRecord) -> str:
+        moment = f"{clock(int(record.created))},{int(record.created % 1 * 1000):03d}"
+        words = [moment, f"{record.levelname:<7}", record.getMessage()]
+        fields: dict[str, object] = getattr(record, "fields", {})
+        words += [f"{name}={_plain(value)}" for name, value in fields.items()]
+        line = " ".join(words)
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
 
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        message = super().formatMessage(record)
-        fields = getattr(record, "fields", None)
-        if not fields:
-            return message
-        return " ".join([message, *[f"{name}={_plain(value)}" for name, value in fields.items()]])
+
+@functools.lru_cache(maxsize=1)
+def clock(second: int) -> str:
+    """Local time; many lines share a second."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
 
 
 def _plain(value: object) -> str:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import logging
+import time
 
 from gateway.web.record import ExchangeRecord
 
 log = logging.getLogger("gateway.exchange")
 
+ALWAYS = log.makeRecord(log.name, logging.INFO, "", 0, "exchange", (), None).__dict__
+"""What all these lines have in common; finding it out anew costs more than the rest of a line."""
+
 
 def write(record: ExchangeRecord) -> None:
     """An observer: one line when an exchange has ended."""
-    log.info("exchange", extra={"fields": fields_of(record)})
+    if log.isEnabledFor(logging.INFO):
+        line = logging.LogRecord.__new__(logging.LogRecord)
+        line.__dict__ = {**ALWAYS, "created": time.time(), "fields": fields_of(record)}
+        log.handle(line)
 
 
 def fields_of(record: ExchangeRecord) -> dict[str, object]:
