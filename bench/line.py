@@ -108,16 +108,18 @@ async def _measure(count: int, stub: int, port: int, gateway: Process | None) ->
 
 
 async def release(stub: int) -> tuple[int, int]:
-    """Lets the oldest request at the stub be answered; when, and when the next one came."""
+    """Lets the oldest request at the stub be answered.
+
+    Both times are the stub's: when it had written the end, and when the next request had come.
+    """
     reader, writer = await asyncio.open_connection("127.0.0.1", stub)
     writer.write(b"GET /next HTTP/1.1\r\n\r\n")
     await writer.drain()
     await asyncio.sleep(0.01)
     _, order = await asyncio.open_connection("127.0.0.1", stub)
-    released = time.monotonic_ns()
     order.write(b"POST /release HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
     await reader.readuntil(b"\r\n\r\n")
-    arrived = int(await reader.read(100))
+    released, arrived = map(int, (await reader.read(100)).split())
     writer.close()
     order.close()
     return released, arrived

@@ -2,7 +2,7 @@
 
 A request says itself what it wants: ``max_tokens`` words, ``top_k`` milliseconds apart (0: as fast
 as they are taken).  Every word is the time at which it was written, so that clients can tell how
-long it was on its way.  ``held`` in a path holds each request until a ``POST /release``.
+long it was on its way.  ``held`` in a path begins to answer and goes on after a ``POST /release``.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ MESSAGE = {
 BATCH = 16
 """Words per write at full speed, as a busy server's buffers would join them."""
 
-held: list[tuple[Stub, bytes, bytes]] = []
+held: list[Stub] = []
 waiting: list[Stub] = []
+ended_ns = [0]
+"""When the latest stream ended."""
 
 
 def event(data: dict[str, object]) -> bytes:
@@ -92,15 +94,15 @@ class Stub(asyncio.Protocol):
     def _take(self, head: bytes, body: bytes) -> None:
         if head.startswith(b"POST /release"):
             if held:
-                stub, *request = held.pop(0)
-                stub.answer(*request)
+                held.pop(0)._say(native=True, words=0, pause=0)
             self._whole(b"%d" % len(held))
         elif b"held" in head.split(b"\r\n", 1)[0]:
             arrived = time.monotonic_ns()
             for stub in waiting:
-                stub._whole(b"%d" % arrived)
+                stub._whole(b"%d %d" % (ended_ns[-1], arrived))
             waiting.clear()
-            held.append((self, head, body))
+            self._transport.write(STREAM + chunk(NATIVE_BEGIN + native_word()))
+            held.append(self)
         elif head.startswith(b"GET /next"):
             waiting.append(self)
         else:
@@ -123,6 +125,7 @@ class Stub(asyncio.Protocol):
         word = native_word if native else chat_word
         if words <= 0:
             self._transport.write(chunk(NATIVE_END if native else CHAT_END) + b"0\r\n\r\n")
+            ended_ns[:] = [time.monotonic_ns()]
         elif pause:
             self._transport.write(chunk(word()))
             self._loop.call_later(pause, self._say, native, words - 1, pause)

@@ -101,6 +101,10 @@ class Ticket(Protocol):
     def granted(self) -> bool: ...
 
     @property
+    def passed_on(self) -> bool:
+        """Whether its slot, when it was released, went to somebody who had waited for it."""
+
+    @property
     def waited_seconds(self) -> float:
         """From joining until the grant, or until now."""
 

@@ -69,7 +69,9 @@ class LocalPool:
         if ticket.granted_at is not None:
             self._last_turn = now
             self._estimates.observe(ticket.model, now - ticket.granted_at)
-        self._carry_out(self._fifo.leave(ticket.number, now))
+        effects = self._fifo.leave(ticket.number, now)
+        ticket.passed_on = bool(effects.granted)
+        self._carry_out(effects)
 
     def reconfigure(self, *, slots: int, limits: LineLimits) -> None:
         now = self._loop.time()

@@ -94,6 +94,7 @@ class RedisPool:
         if ticket.waiting:
             self._outcomes[Outcome.ABANDONED] += 1
         if ticket.id in self.tickets:
+            ticket.passed_on = ticket.granted and self._shown.waiting > 0
             self._forget(ticket)
             self._leave([ticket.id])
 

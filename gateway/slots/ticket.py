@@ -72,6 +72,7 @@ class PoolTicket:
         "model",
         "number",
         "outcome",
+        "passed_on",
         "state",
     )
 
@@ -99,6 +100,7 @@ class PoolTicket:
         self.granted_at: float | None = None
         self.state = State.JOINING
         self.outcome: Outcome | None = None
+        self.passed_on = False
 
     def __repr__(self) -> str:
         return f"<Ticket {self.number} of {self.client or '-'}: {self.state.value}>"

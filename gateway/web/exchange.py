@@ -84,6 +84,8 @@ class Exchange:
                 async with self._running(ticket):
                     with self._call(admitted) as call:
                         await answer.relay(call)
+            if ticket.passed_on:
+                await let_the_next_begin()
 
     async def _wait(self, ticket: Ticket, answer: Answer, upstream: Upstream) -> None:
         try:
@@ -164,6 +166,16 @@ class Exchange:
         if self._answer is not None and self._answer.response is not None:
             return self._answer.response
         return web.Response()
+
+
+async def let_the_next_begin() -> None:
+    """Whoever has just been given our slot sends its request before we tidy up behind ourselves.
+
+    It wakes in the event loop's next turn, calls the upstream in the second, and before Python
+    3.12 its body is written in a third.
+    """
+    for _ in range(3):
+        await asyncio.sleep(0)
 
 
 def refusal(outcome: Outcome, upstream: Upstream) -> GatewayError:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 
 import pytest
+from aiohttp.http_writer import StreamWriter
 
 from gateway.upstream.session import UpstreamSession
 from tests.web.clients import ask
@@ -29,6 +30,33 @@ async def test_a_slot_is_held_until_the_body_has_ended_not_the_headers(
     (await upstream.arrival(2)).answer()
     check_wire(await running.whole())
     check_wire(await waiting.whole())
+
+
+async def test_the_next_request_goes_up_before_the_one_that_ended_is_tidied_up(
+    make_gateway: MakeGateway, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+    write = StreamWriter._write
+
+    def noting_write(self: StreamWriter, data: bytes) -> None:
+        write(self, data)
+        if data.startswith(b"{") or b"\r\n\r\n{" in data:
+            happened.append("sent")
+
+    gateway = await make_gateway()
+    gateway.service.gateway.observers.add(lambda record: happened.append("tidied"))
+    running = await gateway.stream(ask())
+    first = (await upstream.arrival()).open().write(native_start())
+    await running.seen(b"Hi")
+    waiting = await gateway.stream(ask())
+    await waiting.seen(b"event: queue")
+    monkeypatch.setattr(StreamWriter, "_write", noting_write)
+    monkeypatch.setattr(StreamWriter, "_writelines", lambda self, data: self._write(b"".join(data)))
+    first.write(native_end()).end()
+    (await upstream.arrival(2)).answer()
+    await running.whole()
+    await gateway.until(lambda: "tidied" in happened)
+    assert happened[:2] == ["sent", "tidied"]
 
 
 async def test_an_upstream_and_a_client_that_die_together_give_one_slot_back_once(
