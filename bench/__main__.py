@@ -15,6 +15,7 @@ from bench.measures import MEASURES, Numbers
 from bench.systems import ENDS_CPU, Process, System, free_port, start, wait_for
 
 SYSTEMS = ("direct", "nginx", "haproxy", "gateway", "gateway (uvloop)")
+WITH_A_LINE = ("haproxy", "gateway", "gateway (uvloop)")
 LINES = {"1,000 waiting": 1000, "10,000 waiting": 9000}
 """Ten thousand, as far as the usual limit of 20,000 open files allows for both ends."""
 
@@ -33,7 +34,7 @@ def main() -> int:
         compare(options, Path(folder))
         for name, count in LINES.items():
             if options.only in name:
-                print_line(name, measure_line(count, Path(folder)))
+                compare_lines(name, count, options.systems, Path(folder))
     return 0
 
 
@@ -89,10 +90,18 @@ def print_row(name: str, found: dict[str, list[Numbers]]) -> None:
         print(f"  {system:18} " + "   ".join(cells), flush=True)
 
 
-def print_line(name: str, numbers: Numbers) -> None:
-    print(f"\n{name}")
-    for what, value in numbers.items():
-        print(f"  {what:42} {value:8.2f}", flush=True)
+def compare_lines(name: str, count: int, systems: list[str], folder: Path) -> None:
+    for system in systems:
+        if system not in WITH_A_LINE:
+            continue
+        print(f"\n{name}, {system}")
+        try:
+            numbers = measure_line(system, count, folder)
+        except FileNotFoundError as error:
+            print(f"  {error} is not installed")
+            continue
+        for what, value in numbers.items():
+            print(f"  {what:42} {value:8.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 
 from bench.measures import Numbers, request
-from bench.systems import ENDS_CPU, Process, free_port, start_gateway, wait_for
+from bench.systems import ENDS_CPU, ROOT, Process, System, free_port, start, wait_for
 
 SLOTS = 8
 NEAR = 20
@@ -54,37 +54,46 @@ class Line:
         self.waiters: list[Waiter] = []
 
 
-def measure_line(count: int, folder: Path) -> Numbers:
+def measure_line(name: str, count: int, folder: Path) -> Numbers:
+    """Raises FileNotFoundError where the system is not installed."""
     port = free_port()
     stub = Process([sys.executable, "-m", "bench.stub", port], ENDS_CPU, folder / "stub.log")
     wait_for(port)
-    gateway = start_gateway("gateway", free_port(), port, folder, slots=SLOTS, path="/held")
     try:
-        return asyncio.run(_measure(count, port, gateway.port, gateway.process))
+        system = start(name, port, folder, slots=SLOTS, path="/held")
+        try:
+            return asyncio.run(_measure(count, port, system))
+        finally:
+            system.process.stop()  # type: ignore[union-attr]
     finally:
-        gateway.process.stop()  # type: ignore[union-attr]
         stub.stop()
 
 
-async def _measure(count: int, stub: int, port: int, gateway: Process | None) -> Numbers:
-    assert gateway is not None
+async def _measure(count: int, stub: int, system: System) -> Numbers:
+    proxy, port = system.process, system.port
+    assert proxy is not None
+    tells = system.name.startswith("gateway")
     loop = asyncio.get_running_loop()
     line = Line()
     body = json.dumps(request("native", words=1)).encode()
-    ask = b"POST /llm/v1/messages HTTP/1.1\r\nHost: b\r\nContent-Length: %d\r\n\r\n" % len(body)
-    before = gateway.resident_kib()
+    head = f"POST {system.relayed} HTTP/1.1\r\nHost: b\r\nContent-Length: {len(body)}\r\n\r\n"
+    ask = head.encode() + body
+    before = proxy.resident_kib()
     for number in range(count + SLOTS):
-        waiter = Waiter(line, ask + body)
+        waiter = Waiter(line, ask)
         line.waiters.append(waiter)
         await loop.create_connection(lambda waiter=waiter: waiter, "127.0.0.1", port)  # type: ignore[misc]
-        while number - line.queued > SLOTS + 200:
+        while tells and number - line.queued > SLOTS + 200:
             await asyncio.sleep(0.01)
-    while line.queued < count:
+    while tells and line.queued < count:
         await asyncio.sleep(0.05)
-    grown = gateway.resident_kib() - before
-    handed, near = [], []
+    if not tells:
+        await asyncio.sleep(5)
+    grown = proxy.resident_kib() - before
+    handed: list[float] = []
+    near: list[float] = []
     await asyncio.sleep(2)
-    cpu, begun = gateway.cpu_seconds(), time.monotonic()
+    cpu, begun = proxy.cpu_seconds(), time.monotonic()
     for _ in range(RELEASES):
         released, arrived = await release(stub)
         handed.append((arrived - released) / 1e6)
@@ -94,17 +103,39 @@ async def _measure(count: int, stub: int, port: int, gateway: Process | None) ->
             for waiter in line.waiters
             if 0 < waiter.position < NEAR and waiter.heard_ns > released
         ]
-    used = (gateway.cpu_seconds() - cpu) / (time.monotonic() - begun)
+    used = (proxy.cpu_seconds() - cpu) / (time.monotonic() - begun)
+    stalls = await probe(port, stub) if tells else {}
     for waiter in line.waiters:
         waiter.transport.abort()
-    return {
+    found = {
         "release to next request, ms, median": statistics.median(handed),
         "release to next request, ms, worst": max(handed),
-        f"the first {NEAR - 1} hear of it, ms, median": statistics.median(near),
-        f"the first {NEAR - 1} hear of it, ms, 99 %": sorted(near)[len(near) * 99 // 100],
         "CPU, % of one processor": used * 100,
         "memory per waiter, KiB": grown / count,
     }
+    if tells:
+        near.sort()
+        found |= {
+            f"the first {NEAR - 1} hear of it, ms, median": statistics.median(near),
+            f"the first {NEAR - 1} hear of it, ms, 99 %": near[len(near) * 99 // 100],
+            "event loop busy with one thing, ms, 99 %": stalls["stall"],
+            "event loop busy with one thing, ms, worst": stalls["longest"],
+        }
+    return found
+
+
+async def probe(port: int, stub: int) -> Numbers:
+    """Once more as many releases, while another process asks how long anything takes."""
+    seconds = RELEASES * SECONDS_BETWEEN
+    command = ("-m", "bench.probe", str(port), str(seconds))
+    asking = await asyncio.create_subprocess_exec(
+        sys.executable, *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    for _ in range(RELEASES):
+        await release(stub)
+        await asyncio.sleep(SECONDS_BETWEEN)
+    found: Numbers = json.loads((await asking.communicate())[0])
+    return found
 
 
 async def release(stub: int) -> tuple[int, int]:

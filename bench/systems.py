@@ -35,20 +35,21 @@ http {{
 
 HAPROXY = """
 global
-    maxconn 9000
+    maxconn 9900
     nbthread 1
 defaults
     mode http
     timeout connect 5s
     timeout client 600s
     timeout server 600s
+    timeout queue 3600s
     option http-no-delay
 frontend front
     bind 127.0.0.1:{port}
     default_backend back
 backend back
     http-reuse always
-    server stub 127.0.0.1:{stub}
+    server stub 127.0.0.1:{stub}{cap}
 """
 
 
@@ -133,8 +134,11 @@ class System:
         self.ready_seconds = ready
 
 
-def start(name: str, stub: int, folder: Path, **settings: object) -> System:
-    """Raises FileNotFoundError where the program is not installed."""
+def start(name: str, stub: int, folder: Path, slots: int | None = None, path: str = "") -> System:
+    """``slots`` is how many requests may be at the stub at one time.
+
+    Raises FileNotFoundError where the program is not installed.
+    """
     port = free_port()
     if name == "direct":
         return System(name, stub, None, 0.0)
@@ -142,17 +146,18 @@ def start(name: str, stub: int, folder: Path, **settings: object) -> System:
         (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port, stub=stub))
         command = [find("nginx"), "-p", folder, "-c", folder / "nginx.conf"]
     elif name == "haproxy":
-        (folder / "haproxy.cfg").write_text(HAPROXY.format(port=port, stub=stub))
+        cap = f" maxconn {slots}" if slots else ""
+        (folder / "haproxy.cfg").write_text(HAPROXY.format(port=port, stub=stub, cap=cap))
         command = [find("haproxy"), "-db", "-f", folder / "haproxy.cfg"]
     else:
-        return start_gateway(name, port, stub, folder, **settings)
+        return start_gateway(name, port, stub, folder, slots or 4000, path)
     process = Process(command, PROXY_CPU, folder / f"{name}.log")
-    return System(name, port, process, wait_for(port))
+    system = System(name, port, process, wait_for(port))
+    system.relayed = f"{path}{system.relayed}"
+    return system
 
 
-def start_gateway(
-    name: str, port: int, stub: int, folder: Path, slots: int = 4000, path: str = ""
-) -> System:
+def start_gateway(name: str, port: int, stub: int, folder: Path, slots: int, path: str) -> System:
     common = {"slots": slots, "server": "other", "url": f"http://127.0.0.1:{stub}{path}"}
     common["queue"] = {"max_waiting": 100_000, "max_wait_seconds": 3600}
     upstreams = {
