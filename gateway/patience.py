@@ -19,7 +19,7 @@ class Patience:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, until: float) -> None:
         self._loop = loop
-        self._timeout = asyncio.timeout(None)
+        self._timeout = asyncio.Timeout(None)
         self._timer: asyncio.TimerHandle | None = None
         self.until = until
 

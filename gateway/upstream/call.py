@@ -89,7 +89,7 @@ class UpstreamCall:
 
     def begin_sending(self) -> asyncio.Task[object]:
         """``send`` as a task of this call's own, while an exchange has things to say."""
-        self._sending = asyncio.get_running_loop().create_task(self.send())
+        self._sending = self._session.loop.create_task(self.send())
         return self._sending
 
     async def _post(self) -> aiohttp.ClientResponse:
@@ -152,7 +152,7 @@ class UpstreamCall:
         if not isinstance(protocol, UpstreamProtocol):
             return
         try:
-            await Delivery(protocol, answer.content, sink).run()
+            await Delivery(self._session.loop, protocol, answer.content, sink).run()
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
             raise self._explain(error) from error
 

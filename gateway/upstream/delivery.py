@@ -18,13 +18,19 @@ class Delivery:
 
     __slots__ = ("_content", "_delivering", "_loop", "_over", "_protocol", "_sink")
 
-    def __init__(self, protocol: UpstreamProtocol, content: StreamReader, sink: Sink) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        protocol: UpstreamProtocol,
+        content: StreamReader,
+        sink: Sink,
+    ) -> None:
         self._protocol = protocol
         self._content = content
         self._sink = sink
         self._delivering = False
-        self._loop = asyncio.get_running_loop()
-        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._loop = loop
+        self._over: asyncio.Future[None] = loop.create_future()
 
     async def run(self) -> None:
         """Raises what the sink raises, and what reading would.

@@ -24,6 +24,7 @@ class UpstreamSession:
     """Owns the session and the requests that were given up before they were answered."""
 
     def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
         self._abandoned: set[asyncio.Task[object]] = set()
         self.http = _session(connector(limit=0, keepalive_timeout=IDLE_CONNECTION_SECONDS))
         self.fresh = _session(connector(limit=0, force_close=True))

@@ -12,7 +12,6 @@ from typing import Protocol
 from aiohttp import web
 from multidict import CIMultiDict
 
-from gateway.config import Config
 from gateway.errors import GatewayError, UpstreamTimeout
 from gateway.patience import Patience
 from gateway.relay import Phase, Step
@@ -24,6 +23,7 @@ from gateway.upstream.headers import retry_after, to_client
 from gateway.web.admission import Admitted
 from gateway.web.client import ClientStream, StreamState
 from gateway.web.frames import KEEP_ALIVE, PING, queue_frame
+from gateway.web.gateway import Gateway
 from gateway.web.record import ExchangeRecord
 from gateway.web.replies import json_reply
 
@@ -65,9 +65,10 @@ class StreamedAnswer:
     """``stream: true``: queue frames while waiting, then the upstream's stream."""
 
     def __init__(
-        self, request: web.Request, config: Config, admitted: Admitted, record: ExchangeRecord
+        self, request: web.Request, gateway: Gateway, admitted: Admitted, record: ExchangeRecord
     ) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._loop = gateway.loop
+        config = gateway.config
         self._admitted = admitted
         self._record = record
         self._keepalive = config.queue_events.keepalive_seconds
@@ -77,6 +78,7 @@ class StreamedAnswer:
         )
         self._client = ClientStream(
             request,
+            gateway.loop,
             write_timeout=config.client.write_timeout_seconds,
             max_buffered=config.client.max_buffered_bytes,
         )
@@ -232,9 +234,9 @@ class WholeAnswer:
     error: GatewayError | None = None
 
     def __init__(
-        self, request: web.Request, config: Config, admitted: Admitted, record: ExchangeRecord
+        self, request: web.Request, gateway: Gateway, admitted: Admitted, record: ExchangeRecord
     ) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._loop = gateway.loop
         self._admitted = admitted
         self._record = record
         self._timeouts = admitted.upstream.config.timeouts

@@ -46,9 +46,16 @@ class ClientStream:
     ``write_timeout`` is in seconds, ``max_buffered`` in bytes.
     """
 
-    def __init__(self, request: web.Request, *, write_timeout: float, max_buffered: int) -> None:
+    def __init__(
+        self,
+        request: web.Request,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        write_timeout: float,
+        max_buffered: int,
+    ) -> None:
         self._request = request
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         self._write_timeout = write_timeout
         self._max_buffered = max_buffered
         self._writer: AbstractStreamWriter | None = None

@@ -41,7 +41,7 @@ class Exchange:
     def __init__(self, request: web.Request, gateway: Gateway, request_id: str) -> None:
         self._request = request
         self._gateway = gateway
-        self._loop = asyncio.get_running_loop()
+        self._loop = gateway.loop
         self._answer: Answer | None = None
         self.record = ExchangeRecord(request_id, started_at=self._loop.time())
         if gateway.tracing is not None:
@@ -102,7 +102,7 @@ class Exchange:
 
     def _answer_for(self, admitted: Admitted) -> Answer:
         kind = StreamedAnswer if admitted.stream else WholeAnswer
-        return kind(self._request, self._gateway.config, admitted, self.record)
+        return kind(self._request, self._gateway, admitted, self.record)
 
     def _call(self, admitted: Admitted) -> UpstreamCall:
         upstream = admitted.upstream.config

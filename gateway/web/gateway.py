@@ -28,6 +28,7 @@ class Gateway:
 
     def __init__(self, config: Config, session: UpstreamSession, make_pool: PoolFactory) -> None:
         self.config = config
+        self.loop = asyncio.get_running_loop()
         self.session = session
         self.directory = Directory(make_pool)
         self.bodies = BodyBudget()

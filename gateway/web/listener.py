@@ -9,15 +9,14 @@ an attempt at smuggling, so the connection is closed behind the answer.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import secrets
 from typing import Any
 
 from aiohttp import web
 
 from gateway.errors import InternalError, InvalidRequest
 from gateway.web.bodies import BROKEN_BODY
+from gateway.web.identity import new_request_id
 from gateway.web.replies import error_reply
 
 log = logging.getLogger("gateway")
@@ -60,7 +59,7 @@ class _Handler(web.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """A whole answer in Anthropic's shape, or ConnectionError where one has begun already."""
-        request_id = f"req_{secrets.token_hex(12)}"
+        request_id = new_request_id()
         if status >= 500:
             log.error("%s: a fault of the gateway itself", request_id, exc_info=exc)
         else:
@@ -83,7 +82,7 @@ class _Server(web.Server):
     """Makes a handler per connection."""
 
     def __call__(self) -> web.RequestHandler:
-        return _Handler(self, loop=asyncio.get_running_loop(), **self._kwargs)
+        return _Handler(self, loop=self._loop, **self._kwargs)
 
 
 class Runner(web.AppRunner):

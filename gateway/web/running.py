@@ -13,6 +13,7 @@ class Running:
     """All exchanges that hold a slot."""
 
     def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
         self._interruptions: set[Interruption] = set()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -47,8 +48,8 @@ class Interruption:
 
     def __init__(self, running: Running) -> None:
         self._running = running
-        self._timeout = asyncio.timeout(None)
-        self._loop = asyncio.get_running_loop()
+        self._timeout = asyncio.Timeout(None)
+        self._loop = running.loop
         self.error: GatewayError | None = None
 
     def interrupt(self, error: GatewayError) -> None:
