@@ -40,7 +40,8 @@ def main() -> int:
 
 def compare(options: argparse.Namespace, folder: Path) -> None:
     chosen = [name for name in MEASURES if options.only in name]
-    if not chosen:
+    starts = options.only in "start until ready"
+    if not chosen and not starts:
         return
     port = free_port()
     stub = Process([sys.executable, "-m", "bench.stub", port], ENDS_CPU, folder / "stub.log")
@@ -52,6 +53,8 @@ def compare(options: argparse.Namespace, folder: Path) -> None:
                 systems.append(start(name, port, folder))
             except FileNotFoundError as error:
                 print(f"{name}: {error} is not installed")
+        if starts:
+            compare_starts([system.name for system in systems if system.process], port, folder)
         for name in chosen:
             print_row(name, measured(name, systems, 1 if options.quick else options.rounds))
     finally:
@@ -59,6 +62,19 @@ def compare(options: argparse.Namespace, folder: Path) -> None:
             if system.process:
                 system.process.stop()
         stub.stop()
+
+
+def compare_starts(systems: list[str], stub: int, folder: Path) -> None:
+    """From the start of the process until somebody can connect, which is when it is ready."""
+    print("\nstart until ready, seconds")
+    for name in systems:
+        taken = []
+        for _ in range(5):
+            system = start(name, stub, folder)
+            taken.append(system.ready_seconds)
+            if system.process:
+                system.process.stop()
+        print(f"  {name:18} {statistics.median(taken):6.2f} ({min(taken):.2f}..{max(taken):.2f})")
 
 
 def measured(name: str, systems: list[System], rounds: int) -> dict[str, list[Numbers]]:
