@@ -1,6 +1,7 @@
 """The clients of the measurements: ``python -m bench.load JSON``, which prints JSON.
 
-Options: ``port``, ``path``, ``body`` (the request), ``streams`` at one time, ``total`` of them.
+Options: ``port``, ``path``, ``headers``, ``body`` (the request), ``streams`` at one time, ``total``
+of them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import cast
 
 from bench.http import run
 
-STAMP = re.compile(rb'"text":"(\d+) |"content":"(\d+) ')
+STAMP = re.compile(rb'"text": ?"(\d+) |"content": ?"(\d+) ')
 SAMPLES = 20_000
 
 
@@ -68,6 +69,7 @@ async def main() -> None:
     options = json.loads(sys.argv[1])
     body = json.dumps(options["body"]).encode()
     head = f"POST {options['path']} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+    head += "".join(f"{name}: {value}\r\n" for name, value in options.get("headers", {}).items())
     request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
     loop = asyncio.get_running_loop()
     tally = Tally()

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from bench.stub import JOINED
 from bench.systems import ENDS_CPU, ROOT, System
 
 Numbers = dict[str, float]
@@ -17,7 +18,7 @@ Numbers = dict[str, float]
 def load(system: System, **options: object) -> Numbers:
     pinned = ["taskset", "-c", ENDS_CPU] if shutil.which("taskset") else []
     command = [*pinned, sys.executable, "-m", "bench.load"]
-    asked = json.dumps({"port": system.port, **options})
+    asked = json.dumps({"port": system.port, "headers": system.headers, **options})
     done = subprocess.run([*command, asked], cwd=ROOT, check=True, capture_output=True)
     found: Numbers = json.loads(done.stdout)
     if found["failed"]:
@@ -42,8 +43,8 @@ def streamed(model: str, *, streams: int, words: int, pause_ms: int, rounds: int
     """CPU microseconds per streamed word, and the way of a word in microseconds."""
 
     def measure(system: System) -> Numbers:
-        body = request(model, words=words, pause_ms=pause_ms)
-        total = streams * rounds
+        body = request(system.call_it(model), words=words, pause_ms=pause_ms)
+        total = max(streams, int(streams * rounds * system.share))
         before = system.process.cpu_seconds() if system.process else 0.0
         found = load(system, path=of(system, model), body=body, streams=streams, total=total)
         used = (system.process.cpu_seconds() if system.process else 0.0) - before
@@ -57,11 +58,12 @@ def whole(*, total: int, size: int = 2):
     """CPU microseconds per short request that does not stream."""
 
     def measure(system: System) -> Numbers:
-        body = request("native", words=1, stream=False, size=size)
+        body = request(system.call_it("native"), words=1, stream=False, size=size)
+        some = int(total * system.share)
         before = system.process.cpu_seconds() if system.process else 0.0
-        load(system, path=of(system, "native"), body=body, streams=8, total=total)
+        load(system, path=of(system, "native"), body=body, streams=8, total=some)
         used = (system.process.cpu_seconds() if system.process else 0.0) - before
-        return {"us": used * 1e6 / total}
+        return {"us": used * 1e6 / some}
 
     return measure
 
@@ -73,9 +75,10 @@ def memory(streams: int):
         if system.process is None:
             raise LookupError("nothing to measure")
         before = system.process.resident_kib()
-        body = request("native", words=4, pause_ms=1000)
+        body = request(system.call_it("native"), words=4, pause_ms=1000)
         pinned = ["taskset", "-c", ENDS_CPU] if shutil.which("taskset") else []
         options = {"port": system.port, "path": of(system, "native"), "body": body}
+        options["headers"] = system.headers
         asked = json.dumps(options | {"streams": streams, "total": streams})
         client = subprocess.Popen(
             [*pinned, sys.executable, "-m", "bench.load", asked],
@@ -97,6 +100,15 @@ MEASURES: dict[str, Callable[[System], Numbers]] = {
     "paced, 256 streams, translated": streamed("chat", streams=256, words=150, pause_ms=20),
     "full speed, relayed": streamed("native", streams=16, words=2000, pause_ms=0, rounds=4),
     "full speed, translated": streamed("chat", streams=16, words=2000, pause_ms=0, rounds=4),
+    "sixteen tokens to a write, relayed": streamed(
+        "native", streams=16, words=2000, pause_ms=JOINED, rounds=4
+    ),
+    "sixteen tokens to a write, translated": streamed(
+        "chat", streams=16, words=2000, pause_ms=JOINED, rounds=4
+    ),
+    "first word of a stream, one at a time": streamed(
+        "native", streams=1, words=1, pause_ms=0, rounds=300
+    ),
     "short request": whole(total=4000),
     "100 KB prompt": whole(total=1000, size=100_000),
     "memory per open stream": memory(1000),

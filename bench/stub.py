@@ -1,8 +1,9 @@
 """The upstream of the measurements: ``python -m bench.stub PORT``.
 
 A request says itself what it wants: ``max_tokens`` words, ``top_k`` milliseconds apart (0: as fast
-as they are taken).  Every word is the time at which it was written, so that clients can tell how
-long it was on its way.  ``held`` in a path begins to answer and goes on after a ``POST /release``.
+as they are taken, a write for each; JOINED: many of them to a write).  Every word is the time at
+which it was written, so that clients can tell how long it was on its way.  ``held`` in a path
+begins to answer and goes on after a ``POST /release``.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ MESSAGE = {
     "stop_sequence": None,
     "usage": USAGE,
 }
+JOINED = -1
 BATCH = 16
-"""Words per write at full speed, as a busy server's buffers would join them."""
 
 held: list[Stub] = []
 waiting: list[Stub] = []
@@ -116,7 +117,7 @@ class Stub(asyncio.Protocol):
             self._whole(json.dumps(whole(native)).encode())
             return
         self._transport.write(STREAM + (chunk(NATIVE_BEGIN) if native else b""))
-        first = random.random() * pause / 1000  # streams do not march in step
+        first = random.random() * max(0, pause) / 1000  # streams do not march in step
         self._loop.call_later(first, self._say, native, words, pause / 1000)
 
     def _say(self, native: bool, words: int, pause: float) -> None:
@@ -126,11 +127,11 @@ class Stub(asyncio.Protocol):
         if words <= 0:
             self._transport.write(chunk(NATIVE_END if native else CHAT_END) + b"0\r\n\r\n")
             ended_ns[:] = [time.monotonic_ns()]
-        elif pause:
+        elif pause > 0:
             self._transport.write(chunk(word()))
             self._loop.call_later(pause, self._say, native, words - 1, pause)
         else:
-            some = min(BATCH, words)
+            some = min(BATCH if pause else 1, words)
             self._transport.write(chunk(b"".join(word() for _ in range(some))))
             self._loop.call_soon(self._say, native, words - some, pause)
 

@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+from bench.peers import PEERS, peer
+
 ROOT = Path(__file__).resolve().parent.parent
 PROXY_CPU, ENDS_CPU = "0", "1"
 
@@ -62,9 +64,11 @@ def free_port() -> int:
 class Process:
     """A program on a processor of its own; ended with ``stop``."""
 
-    def __init__(self, command: list[object], cpu: str, log: Path) -> None:
+    def __init__(
+        self, command: list[object], cpu: str, log: Path, environ: dict[str, str] | None = None
+    ) -> None:
         pinned = ["taskset", "-c", cpu] if shutil.which("taskset") else []
-        environ = os.environ | {"PYTHONPATH": str(ROOT)}
+        environ = os.environ | {"PYTHONPATH": str(ROOT)} | (environ or {})
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [*pinned, *map(str, command)],
@@ -113,7 +117,7 @@ def resident_kib(pid: int) -> int:
 def wait_for(port: int) -> float:
     """Seconds until somebody listens there."""
     begun = time.monotonic()
-    while time.monotonic() - begun < 20:
+    while time.monotonic() - begun < 90:  # there are peers that take their time
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return time.monotonic() - begun
@@ -126,12 +130,20 @@ class System:
 
     relayed: str | None = "/v1/messages"
     translated: str | None = None
+    share = 1.0
+    """How much of the work it is given; slow ones get less, so that a run ends."""
 
     def __init__(self, name: str, port: int, process: Process | None, ready: float) -> None:
         self.name = name
         self.port = port
         self.process = process
         self.ready_seconds = ready
+        self.models: dict[str, str] = {}
+        self.headers: dict[str, str] = {}
+
+    def call_it(self, model: str) -> str:
+        """What this system knows the model as."""
+        return self.models.get(model, model)
 
 
 def start(name: str, stub: int, folder: Path, slots: int | None = None, path: str = "") -> System:
@@ -149,11 +161,23 @@ def start(name: str, stub: int, folder: Path, slots: int | None = None, path: st
         cap = f" maxconn {slots}" if slots else ""
         (folder / "haproxy.cfg").write_text(HAPROXY.format(port=port, stub=stub, cap=cap))
         command = [find("haproxy"), "-db", "-f", folder / "haproxy.cfg"]
+    elif name in PEERS:
+        return start_peer(name, port, stub, folder)
     else:
         return start_gateway(name, port, stub, folder, slots or 4000, path)
     process = Process(command, PROXY_CPU, folder / f"{name}.log")
     system = System(name, port, process, wait_for(port))
     system.relayed = f"{path}{system.relayed}"
+    return system
+
+
+def start_peer(name: str, port: int, stub: int, folder: Path) -> System:
+    found = peer(name, port, stub, folder)
+    process = Process(found.command, PROXY_CPU, folder / f"{name}.log", found.environ)
+    system = System(name, port, process, wait_for(port))
+    system.relayed, system.translated = found.relayed, found.translated
+    system.models, system.headers = found.models, found.headers
+    system.share = 0.25
     return system
 
 
