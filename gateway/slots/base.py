@@ -157,6 +157,10 @@ class SlotPool(Protocol):
         """A snapshot; with ``most_tickets`` it shows only the first ones of the line, and then
         costs the same however long the line is."""
 
+    def next_grant_seconds(self) -> float | None:
+        """How long until the first in line will probably be granted, which makes room for one
+        more; None until enough is measured, or while nobody is granted."""
+
     @property
     def reachable(self) -> bool:
         """Whether slots can be granted at all (a shared pool may have lost its store)."""

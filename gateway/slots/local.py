@@ -118,6 +118,9 @@ class LocalPool:
             ),
         )
 
+    def next_grant_seconds(self) -> float | None:
+        return self._estimates.wait(1, self._loop.time())
+
     def _line(self, now: float) -> Line:
         """What the next estimate starts from."""
         return Line(

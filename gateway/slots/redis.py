@@ -150,6 +150,9 @@ class RedisPool:
             leases_lost=self._leases_lost,
         )
 
+    def next_grant_seconds(self) -> float | None:
+        return self._estimated(1)
+
     def _estimated(self, position: int) -> float | None:
         """Unknown while nobody is granted."""
         return self._estimates.wait(position, self._loop.time()) if self.reachable else None

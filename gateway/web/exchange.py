@@ -12,6 +12,7 @@ Whatever goes wrong on the way arrives here as one exception and leaves as one o
 from __future__ import annotations
 
 import asyncio
+import math
 
 from aiohttp import web
 
@@ -32,6 +33,11 @@ from gateway.web.running import Interruption
 PATHS = {Dialect.ANTHROPIC: "/v1/messages", Dialect.OPENAI: "/v1/chat/completions"}
 
 RETRY_AFTER_SECONDS = 10
+"""Where nothing better is known."""
+
+RETRY_AFTER_AT_MOST = 59
+"""Some SDKs ignore a longer advice, others sleep through all of it."""
+
 LEASE_LOST = "The gateway lost its slot while it was running; try again."
 
 
@@ -185,7 +191,7 @@ def refusal(outcome: Outcome, upstream: Upstream) -> GatewayError:
         case Outcome.REJECTED_FULL:
             return Overloaded(
                 f"The line for {upstream.name} is full ({queue.max_waiting} waiting).",
-                retry_after=RETRY_AFTER_SECONDS,
+                retry_after=retry_after(upstream.pool.next_grant_seconds()),
             )
         case Outcome.REJECTED_CLIENT_LIMIT:
             return RateLimited(
@@ -202,3 +208,10 @@ def refusal(outcome: Outcome, upstream: Upstream) -> GatewayError:
             return NotFound(f"The upstream {upstream.name} has been removed.")
         case _:
             return Overloaded(CLOSING_MESSAGE, retry_after=1)
+
+
+def retry_after(seconds: float | None) -> int:
+    """Whole seconds until there is probably room in the line."""
+    if seconds is None:
+        return RETRY_AFTER_SECONDS
+    return min(max(1, math.ceil(seconds)), RETRY_AFTER_AT_MOST)

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 import pytest
 
 from gateway.slots.base import LineLimits, Outcome, Place, SlotPool, Ticket, TicketEnded
+from gateway.slots.estimate import ENOUGH
 from gateway.slots.ticket import NEAR
 
 SECONDS = 5
@@ -265,6 +266,19 @@ async def test_a_place_says_how_long_the_line_and_the_wait_are(open_pool: OpenPo
     assert place.queue_length in (1, 2)
     assert 0 <= place.waited_seconds < SECONDS
     close_all(tickets)
+
+
+async def test_the_next_grant_is_foreseen_once_enough_is_measured(open_pool: OpenPool) -> None:
+    pool = await open_pool(1)
+    assert pool.next_grant_seconds() is None
+    for _ in range(ENOUGH):
+        with join(pool) as ticket:
+            await granted(ticket)
+    with join(pool) as ticket:
+        await granted(ticket)
+        await until(lambda: pool.next_grant_seconds() is not None)
+        foreseen = pool.next_grant_seconds()
+        assert foreseen is not None and foreseen < SECONDS
 
 
 async def test_the_first_places_hear_of_every_change_at_once(open_pool: OpenPool) -> None:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from gateway.web.exchange import retry_after
 from tests.web.clients import Stream, Surface, ask
 from tests.web.conftest import MakeGateway
 from tests.web.scripted import ScriptedUpstream, native_end, native_start
@@ -208,6 +209,28 @@ async def test_a_full_line_refuses_with_a_status_and_advice(
     for number, stream in enumerate(streams, start=1):
         (await upstream.arrival(number)).answer()
         await stream.whole()
+
+
+async def test_a_full_line_advises_to_come_back_when_there_will_be_room(
+    make_gateway: MakeGateway, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = await make_gateway(queue={"max_waiting": 0})
+    (only,) = gateway.service.gateway.directory
+    running = await gateway.stream(ask())
+    await upstream.arrival()
+    assert only.pool.next_grant_seconds() is None
+    assert (await gateway.post(ask())).headers["retry-after"] == "10"
+    monkeypatch.setattr(only.pool, "next_grant_seconds", lambda: 22.3)
+    assert (await gateway.post(ask())).headers["retry-after"] == "23"
+    upstream.arrivals[0].answer()
+    await running.whole()
+
+
+@pytest.mark.parametrize(("estimate", "advice"), [(None, 10), (0.0, 1), (22.0, 22), (600.0, 59)])
+def test_the_advice_is_whole_seconds_that_every_client_bears(
+    estimate: float | None, advice: int
+) -> None:
+    assert retry_after(estimate) == advice
 
 
 async def test_one_client_may_not_fill_the_line(
