@@ -34,7 +34,7 @@ from gateway.config.schema import (
 )
 from gateway.config.secrets import Secret, SecretUrl
 from gateway.config.sections import Section
-from gateway.config.table import Row, check, describe
+from gateway.config.table import Row, changes, check, describe
 
 __all__ = [
     "AdminConfig",
@@ -56,6 +56,7 @@ __all__ = [
     "SlotsConfig",
     "TimeoutsConfig",
     "UpstreamConfig",
+    "changes",
     "check",
     "describe",
     "from_mapping",

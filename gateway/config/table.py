@@ -25,6 +25,14 @@ class Row(NamedTuple):
     source: str
 
 
+class Setting(NamedTuple):
+    """One setting with its value as it is, secrets and all."""
+
+    path: str
+    value: object
+    is_default: bool
+
+
 def check(path: str | Path, environ: Mapping[str, str] = os.environ) -> int:
     """Prints the effective configuration, or every problem to standard error.
 
@@ -43,7 +51,30 @@ def check(path: str | Path, environ: Mapping[str, str] = os.environ) -> int:
 
 def describe(config: Config) -> list[Row]:
     """A row for each setting, in the order of the schema; secrets are starred out."""
-    return list(_rows("", config))
+    return [
+        Row(setting.path, shown(setting.value), "default" if setting.is_default else "set")
+        for setting in _settings("", config)
+    ]
+
+
+def changes(before: Config, after: Config) -> list[str]:
+    """What differs, a line for each setting (``upstreams.one.slots: 2, now 3``) or each upstream
+    that has come or gone; secrets are starred out."""
+    old, new = ({each.path: each for each in _settings("", config)} for config in (before, after))
+    known, wanted = before.upstreams, after.upstreams
+    lines = [f"upstreams.{name}: removed" for name in known if name not in wanted]
+    lines += [f"upstreams.{name}: added" for name in wanted if name not in known]
+    whole = tuple(f"{line.split(':')[0]}." for line in lines)
+    for path in old | new:
+        was, now = old.get(path), new.get(path)
+        if (was and was.value) != (now and now.value) and not path.startswith(whole):
+            lines.append(f"{path}: {_difference(was, now)}")
+    return lines
+
+
+def _difference(was: Setting | None, now: Setting | None) -> str:
+    old, new = (shown(each.value) if each else "nothing" for each in (was, now))
+    return f"{old}, now {new}" if old != new else "changed"
 
 
 def lines_of(rows: list[Row]) -> list[str]:
@@ -52,20 +83,20 @@ def lines_of(rows: list[Row]) -> list[str]:
     return [f"{row.path:{width[0]}}  {row.source:{width[2]}}  {row.value}".rstrip() for row in rows]
 
 
-def _rows(path: str, section: object) -> Iterator[Row]:
+def _settings(path: str, section: object) -> Iterator[Setting]:
     assert dataclasses.is_dataclass(section)
     defaults = defaults_of(type(section))
     for field in dataclasses.fields(section):
         value = getattr(section, field.name)
         at = f"{path}.{field.name}" if path else field.name
         if dataclasses.is_dataclass(value):
-            yield from _rows(at, value)
+            yield from _settings(at, value)
         elif field.name == "upstreams":
             for name, upstream in value.items():
-                yield from _rows(f"{at}.{name}", upstream)
+                yield from _settings(f"{at}.{name}", upstream)
         elif field.name != "name":
             is_default = field.name in defaults and value == defaults[field.name]
-            yield Row(at, shown(value), "default" if is_default else "set")
+            yield Setting(at, value, is_default)
 
 
 def shown(value: object) -> str:
