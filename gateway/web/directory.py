@@ -78,9 +78,10 @@ class Directory:
     async def apply(self, config: Config) -> None:
         """Follows ``config``: new upstreams get a pool, changed ones their new bounds, and those
         that are gone end their waiters and let the running exchanges finish."""
-        before, self._upstreams = self._upstreams, {}
+        before, followed = dict(self._upstreams), {}
         for name, upstream_config in config.upstreams.items():
-            self._upstreams[name] = await self._follow(before.pop(name, None), upstream_config)
+            followed[name] = await self._follow(before.pop(name, None), upstream_config)
+        self._upstreams = followed
         for upstream in before.values():
             upstream.pool.evict(Outcome.EVICTED_REMOVED)
             self._retired.append(upstream.pool)
