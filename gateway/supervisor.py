@@ -2,7 +2,8 @@
 
 Each worker is a gateway of its own that listens on the same port (``SO_REUSEPORT``: the kernel
 spreads the connections); what makes them one is the line in Redis.  The supervisor itself serves
-nothing.  A worker that dies is replaced; one that cannot even start ends them all.
+nothing.  A worker that dies is replaced.  If one cannot start at all, the beginning has failed and
+all end; later, when others serve, it is tried again until it can.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ log = logging.getLogger("gateway")
 START_SECONDS = 2.0
 """A worker that ends of its own accord sooner than this has not been able to start."""
 
+RETRY_SECONDS = 5.0
+"""Until a worker that could not start is tried again, while others serve."""
+
 
 class Supervisor:
     """``command`` starts one worker; its number, from 0, is added as ``--worker N``."""
@@ -27,7 +31,7 @@ class Supervisor:
         self._command = command
         self._workers = workers
         self._children: dict[int, asyncio.subprocess.Process] = {}
-        self._closing = False
+        self._closing = asyncio.Event()
         self._code = 0
 
     async def run(self) -> int:
@@ -42,7 +46,7 @@ class Supervisor:
         return self._code
 
     def close(self) -> None:
-        self._closing = True
+        self._closing.set()
         self._pass_on(signal.SIGTERM)
 
     def _pass_on(self, number: signal.Signals) -> None:
@@ -52,23 +56,44 @@ class Supervisor:
 
     async def _keep_running(self, index: int) -> None:
         loop = asyncio.get_running_loop()
-        while not self._closing:
+        has_served = False
+        while not self._closing.is_set():
             started = loop.time()
-            # In a process group of its own: Ctrl-C comes here, and from here to all of them.
-            child = await asyncio.create_subprocess_exec(
-                *self._command, "--worker", str(index), process_group=0
-            )
-            self._children[index] = child
-            if self._closing:
-                self._pass_on(signal.SIGTERM)
-            code = await child.wait()
-            if self._closing:
+            code = await self._one(index)
+            could_start = code < 0 or loop.time() - started >= START_SECONDS
+            has_served |= could_start
+            if self._closing.is_set():
                 self._code = self._code or max(code, 0)
-            elif code >= 0 and loop.time() - started < START_SECONDS:
+            elif could_start:
+                log.error("worker %d has ended with %d; starting another one", index, code)
+            elif has_served:
+                log.error(
+                    "worker %d cannot start (%d); next try in %g s", index, code, RETRY_SECONDS
+                )
+                await self._pause(RETRY_SECONDS)
+            else:
                 self._code = code or 1
                 self.close()
-            else:
-                log.error("worker %d has ended with %d; starting another one", index, code)
+
+    async def _one(self, index: int) -> int:
+        """A worker from its start to its end; its exit code, negative for a signal."""
+        child = await asyncio.create_subprocess_exec(
+            *self._command,
+            *("--worker", str(index)),
+            # It reads the end of this pipe should the supervisor be killed.
+            stdin=asyncio.subprocess.PIPE,
+            # In a process group of its own: Ctrl-C comes here, and from here to all of them.
+            process_group=0,
+        )
+        self._children[index] = child
+        if self._closing.is_set():
+            self._pass_on(signal.SIGTERM)
+        return await child.wait()
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
 
 
 def supervise(arguments: Sequence[str], workers: int) -> int:
