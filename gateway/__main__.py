@@ -11,10 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway import __version__
-from gateway.app import serve
 from gateway.config import Config, check, load
 from gateway.errors import ConfigError
+from gateway.files import allow_many
 from gateway.log import FORMATS, set_up_logging
+from gateway.serving import serve
 from gateway.supervisor import supervise
 
 LOOPS = ("asyncio", "uvloop")
@@ -27,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True)
     serving = commands.add_parser("serve", help="run the gateway (the default)")
     serving.add_argument("--host", help="instead of listen.host")
-    serving.add_argument("--port", type=int, help="instead of listen.port")
+    serving.add_argument("--port", type=port_number, help="instead of listen.port")
     serving.add_argument("--log-format", choices=FORMATS, default="text")
     serving.add_argument("--loop", choices=LOOPS, default="asyncio", help="the event loop")
     serving.add_argument("--worker", type=int, help=argparse.SUPPRESS)
@@ -62,20 +63,28 @@ def main(arguments: list[str]) -> int:
 
 def run(options: argparse.Namespace) -> int:
     set_up_logging(options.log_format)
+    allow_many()
     try:
         read = functools.partial(configured, options)
         config = read()
         if config.listen.workers > 1 and options.worker is None:
             return supervise(options.arguments, config.listen.workers)
         with asyncio.Runner(loop_factory=loop_factory(options.loop)) as runner:
-            runner.run(serve(config, read))
+            runner.run(serve(config, read, supervised=options.worker is not None))
     except ConfigError as error:
         print(*error.problems, sep="\n", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"cannot listen: {error.strerror or error}", file=sys.stderr)
+        print(error, file=sys.stderr)
         return 1
     return 0
+
+
+def port_number(text: str) -> int:
+    """Raises ArgumentTypeError."""
+    if text.isdecimal() and int(text) <= 65535:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"expected a whole number from 0 to 65535, got {text!r}")
 
 
 def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop] | None:

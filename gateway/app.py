@@ -7,7 +7,6 @@ import contextlib
 import gc
 import logging
 import os
-import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 
 from aiohttp import web
@@ -54,16 +53,22 @@ class Service:
         admin = self.config.admin
         if admin is not None:
             table = routes.admin(demo=admin.demo)
-            self.admin_port = (await self._listen(table, admin.host, admin.port)).port
+            self.admin_port = (await self._listen("admin", table, admin.host, admin.port)).port
         listen = self.config.listen
-        self._surface = await self._listen(routes.surface(), listen.host, listen.port)
+        surface = routes.surface()
+        self._surface = await self._listen("listen", surface, listen.host, listen.port)
         self.port = self._surface.port
 
+    @property
+    def addresses(self) -> str:
+        """Where it listens, for people."""
+        surface = address(self.config.listen.host, self.port)
+        if self.config.admin is None or self.admin_port is None:
+            return surface
+        return f"{surface}, admin on {address(self.config.admin.host, self.admin_port)}"
+
     async def reload(self, config: Config) -> None:
-        """Takes ``config`` into force; what only a restart can change is said in the log."""
-        for setting in ("listen", "admin", "slots"):
-            if getattr(config, setting) != getattr(self.config, setting):
-                log.warning("reload: %s has changed, which takes a restart", setting)
+        """Takes ``config`` into force, but for what only a restart can change."""
         self.config = config
         await self.gateway.apply(config)
 
@@ -88,7 +93,9 @@ class Service:
             async with asyncio.timeout(seconds):
                 await self.gateway.running.idle()
 
-    async def _listen(self, table: list[web.RouteDef], host: str, port: int) -> web.TCPSite:
+    async def _listen(
+        self, section: str, table: list[web.RouteDef], host: str, port: int
+    ) -> web.TCPSite:
         app = application(self.gateway, table)
         app[WATCH] = self.watch
         app[METRICS] = self.metrics
@@ -105,8 +112,18 @@ class Service:
         self._runners.append(runner)
         workers = self.config.listen.workers
         site = web.TCPSite(runner, host, port, backlog=1024, reuse_port=workers > 1 or None)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:
+            # asyncio's own text repeats the address in Python's words.
+            why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            where = address(host, port)
+            raise OSError(f"{section}: cannot listen on {where}: {why}") from None
         return site
+
+
+def address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def application(gateway: Gateway, table: list[web.RouteDef]) -> web.Application:
@@ -182,43 +199,6 @@ async def running(config: Config) -> AsyncIterator[Service]:
         yield service
     finally:
         await service.close()
-
-
-async def serve(config: Config, read: Callable[[], Config]) -> None:
-    """Runs until SIGTERM or SIGINT; SIGHUP calls ``read`` for a new configuration.  Raises
-    OSError for a port."""
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    reloads: set[asyncio.Task[None]] = set()
-    async with running(config) as service:
-
-        def on_hangup() -> None:
-            task = loop.create_task(reload(service, read))
-            reloads.add(task)
-            task.add_done_callback(reloads.discard)
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, ended.set)
-        loop.add_signal_handler(signal.SIGHUP, on_hangup)
-        collect_garbage_seldom()
-        log.info("listening on %s:%s", config.listen.host, service.port)
-        await ended.wait()
-        log.info("closing")
-        if reloads:
-            await asyncio.wait(reloads)
-
-
-async def reload(service: Service, read: Callable[[], Config]) -> None:
-    """Reads the configuration again; a broken one is logged and changes nothing."""
-    try:
-        config = read()
-    except ConfigError as error:
-        for problem in error.problems:
-            log.error("reload: %s", problem)
-        log.error("reload: the old configuration stays in force")
-        return
-    await service.reload(config)
-    log.info("reload: the new configuration is in force")
 
 
 def collect_garbage_seldom() -> None:

@@ -30,8 +30,10 @@ MAY_USE: dict[str, set[str]] = {
         *("slots.base", "upstream", "relay"),
     },
     "app": {"*"},
+    "files": set(),
+    "serving": {"app", "config", "errors", "files"},
     "supervisor": set(),
-    "__main__": {"supervisor", "app", "config", "errors", "log", "top", "discover"},
+    "__main__": {"supervisor", "serving", "config", "errors", "files", "log", "top", "discover"},
     # beside it: tools that talk to gateways or servers from outside
     "tracing": {"web.record"},
     "top": set(),
