@@ -17,8 +17,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Protocol
 
-from redis.exceptions import RedisError
+from redis.exceptions import AuthenticationError, NoScriptError, RedisError, ResponseError
 
+from gateway.config import SecretUrl
 from gateway.slots.redis_session import Server, Session
 from gateway.slots.redis_verbs import BATCH, Command, Reply
 
@@ -69,6 +70,7 @@ class RedisLine:
 
     def __init__(self, url: str, *, lease_seconds: float) -> None:
         self._url = url
+        self._shown_url = repr(SecretUrl(url)).strip("'")
         self.lease_seconds = lease_seconds
         self.patience = min(PATIENCE_SECONDS, lease_seconds / 20)
         self._name = f"gateway-{os.getpid()}"
@@ -145,6 +147,10 @@ class RedisLine:
                 log.info("redis: comparing anew: %s", restart)
                 await asyncio.sleep(RESTART_SECONDS)
                 continue
+            except NoScriptError:
+                log.info("redis: comparing anew: it has forgotten our scripts")
+                await asyncio.sleep(RESTART_SECONDS)
+                continue
             except (RedisError, OSError, TimeoutError) as error:
                 pause = BACKOFF_SECONDS[0] if self.reachable else min(2 * pause, longest)
                 self._lost(error)
@@ -156,7 +162,8 @@ class RedisLine:
 
     def _lost(self, error: BaseException) -> None:
         if self.reachable or not self._tried.is_set():
-            log.error("redis: cannot be reached, nobody new is granted a slot: %s", error)
+            what = in_words(error)
+            log.error("redis: %s %s; nobody new is granted a slot", self._shown_url, what)
             for follower in self._followers:
                 follower.strand()
         self.reachable = False
@@ -223,6 +230,14 @@ class RedisLine:
             for follower in self._followers:
                 for command in follower.beats():
                     self.post(command)
+
+
+def in_words(error: BaseException) -> str:
+    """What is the matter with Redis: away, or there and unwilling (read-only, full, a password)."""
+    if isinstance(error, ResponseError | AuthenticationError):
+        said, _, _ = str(error).partition(" script: ")
+        return f"refuses what the gateway asks ({said.rstrip('.')})"
+    return f"cannot be reached ({str(error).rstrip('.') or type(error).__name__})"
 
 
 def hand_over(heard: asyncio.Future[Reply], reply: Reply) -> None:

@@ -61,9 +61,11 @@ class Session:
         pipeline = self._redis.pipeline(transaction=False)
         for command in commands:
             pipeline.evalsha(command.verb.sha, len(command.keys), *command.keys, *command.arguments)
-        answers = await pipeline.execute()
+        answers = await pipeline.execute(raise_on_error=False)
         end_if_cancelled()
         for command, answer in zip(commands, answers, strict=True):
+            if isinstance(answer, Exception):
+                raise answer  # as it is: redis-py would quote the whole command before it
             command.answer(reply_of(answer))
 
     async def call(self, command: Command) -> Reply:

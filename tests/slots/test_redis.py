@@ -543,3 +543,44 @@ async def test_any_trouble_in_any_order_costs_no_ticket_and_overdraws_no_slot(
             await asyncio.sleep(0.01)
     assert set(outcomes) == {Outcome.GRANTED}
     await until_all(pools, running=0, waiting=0)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("maxmemory", "1", "refuses what the gateway asks (command not allowed when used memory"),
+        ("requirepass", "sesame", "refuses what the gateway asks (Authentication required)"),
+    ],
+)
+async def test_a_redis_that_is_there_but_unwilling_is_said_in_its_own_words(
+    redis_server: RedisServer,
+    open_replica: OpenReplica,
+    upstream_name: str,
+    caplog: pytest.LogCaptureFixture,
+    setting: str,
+    value: str,
+    words: str,
+) -> None:
+    redis_server.start()
+    pool = await open_replica(redis_server, upstream_name, 1)
+    with redis_server.client() as client:
+        client.config_set(setting, value)
+        client.client_kill_filter(_type="normal", skipme=True)
+    await until(lambda: not pool.reachable)
+    await until(lambda: words in caplog.text)
+    (line,) = [line for line in caplog.messages if "nobody new is granted" in line]
+    assert f"redis://127.0.0.1:{redis_server.port}/0" in line and "EVALSHA" not in line
+
+
+async def test_forgotten_scripts_are_no_reason_for_alarm(
+    shared_redis: RedisServer,
+    open_replica: OpenReplica,
+    upstream_name: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pool = await open_replica(shared_redis, upstream_name, 1)
+    with shared_redis.client() as client:
+        client.script_flush()
+    with pool.join(model="m", client="c") as ticket:
+        await ticket.wait()
+    assert [line for line in caplog.records if line.levelname == "ERROR"] == []
