@@ -29,6 +29,7 @@ def fields_of(record: ExchangeRecord) -> dict[str, object]:
         "upstream": record.upstream,
         "outcome": record.outcome.value,
         "error": record.error.type if record.error else None,
+        "kind": record.upstream_error,
         "waited": _rounded(record.waited),
         "first_byte": _rounded(record.time_to_first_byte),
         "duration": _rounded(record.duration),

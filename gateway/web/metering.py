@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from aiohttp import web
 
 import gateway as package
-from gateway.errors import UpstreamFailed
 from gateway.metrics import CONTENT_TYPE, Ended, Line, Metrics
 from gateway.web.gateway import Gateway
 from gateway.web.record import ExchangeOutcome, ExchangeRecord
@@ -36,7 +35,6 @@ def lines_of(gateway: Gateway) -> Iterator[Line]:
 
 
 def ended(record: ExchangeRecord) -> Ended:
-    failed = isinstance(record.error, UpstreamFailed)
     return Ended(
         upstream=record.upstream,
         model=record.model if record.upstream else "",
@@ -45,7 +43,7 @@ def ended(record: ExchangeRecord) -> Ended:
         first_byte=record.time_to_first_byte,
         duration=record.duration,
         output_tokens=record.output_tokens,
-        upstream_error=record.error.kind if failed else None,  # type: ignore[union-attr]
+        upstream_error=record.upstream_error,
     )
 
 

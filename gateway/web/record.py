@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, UpstreamFailed
 
 
 class ExchangeOutcome(enum.Enum):
@@ -70,6 +70,11 @@ class ExchangeRecord:
     def ended(self, now: float) -> ExchangeRecord:
         self.ended_at = now
         return self
+
+    @property
+    def upstream_error(self) -> str | None:
+        """The kind of failure, where the upstream has failed."""
+        return self.error.kind if isinstance(self.error, UpstreamFailed) else None
 
     @property
     def duration(self) -> float:

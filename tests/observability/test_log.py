@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from gateway.log import JsonFormatter, TextFormatter
-from tests.process.gateway_process import gateway_process
+from tests.process.gateway_process import free_port, gateway_process
 from tests.web.clients import ask
 from tests.web.conftest import mapping
 from tests.web.scripted import ScriptedUpstream
 
 FIELDS = {
-    *("request_id", "client", "model", "upstream", "outcome", "error"),
+    *("request_id", "client", "model", "upstream", "outcome", "error", "kind"),
     *("waited", "first_byte", "duration", "output_tokens"),
 }
 
@@ -48,6 +48,14 @@ def lines() -> Iterator[Kept]:
     log.setLevel(logging.INFO)
     yield kept
     log.removeHandler(kept)
+
+
+async def test_a_failure_of_the_upstream_is_named_by_its_kind(
+    make_gateway: Any, upstream: ScriptedUpstream, lines: Kept
+) -> None:
+    surface = await make_gateway(url=f"http://127.0.0.1:{free_port()}")
+    assert (await surface.post(ask())).status == 502
+    assert (lines.fields["error"], lines.fields["kind"]) == ("api_error", "connect")
 
 
 async def test_an_exchange_is_one_line_with_all_its_fields(
