@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.process.conftest import StartGateway
-from tests.process.gateway_process import ROOT
+from tests.process.gateway_process import ROOT, free_port
 from tests.web.clients import ask
 from tests.web.conftest import mapping
 from tests.web.scripted import ScriptedUpstream, native_end, native_start
@@ -81,6 +83,57 @@ async def test_a_broken_file_changes_nothing(
     arrival.answer()
     check_wire(await stream.whole())
     assert await gateway.request("GET", "/readyz")
+
+
+async def test_a_reload_says_what_it_has_changed_and_what_takes_a_restart(
+    start_gateway: StartGateway, upstream: ScriptedUpstream
+) -> None:
+    gateway = await start_gateway()
+    port = gateway.port
+    await gateway.reload(mapping(url=upstream.url, slots=3, api_key="sesame"))
+    assert "reload: upstreams.one.slots: 1, now 3" in gateway.log
+    assert "reload: upstreams.one.api_key: null, now ***" in gateway.log
+    gateway.port = free_port()
+    await gateway.reload(mapping(url=upstream.url, slots=3, api_key="other"))
+    assert "reload: upstreams.one.api_key: changed" in gateway.log
+    assert f"listen.port: {port}, now {gateway.port}, which takes a restart" in gateway.log
+    gateway.port = port
+    await gateway.reload(mapping(url=upstream.url, slots=3, api_key="other"))
+    assert gateway.log.count("takes a restart") == 1, "it is as it was started again"
+    await gateway.reload(mapping(url=upstream.url, slots=3, api_key="other"))
+    assert gateway.log.endswith("reload: the configuration has not changed\n")
+    assert "sesame" not in gateway.log
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(signal.SIGHUP, b"the configuration has not changed"), (signal.SIGTERM, b"closing")],
+)
+async def test_a_signal_that_comes_while_it_starts_is_obeyed_once_it_has(
+    tmp_path: Path, number: signal.Signals, words: bytes
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent_redis:
+        silent_redis.setblocking(False)
+        url = f"redis://127.0.0.1:{silent_redis.getsockname()[1]}/0"
+        config = tmp_path / "config.yaml"
+        config.write_text(
+            yaml.safe_dump(mapping(url="http://h") | {"slots": {"backend": "redis", "url": url}})
+        )
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gateway", "--config", str(config)),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        async with asyncio.timeout(20):
+            connection, _ = await asyncio.get_running_loop().sock_accept(silent_redis)
+            with connection:
+                process.send_signal(number)
+                assert process.stderr is not None
+                while words not in (line := await process.stderr.readline()):
+                    assert line, "it has ended"
+            if number is not signal.SIGTERM:
+                process.send_signal(signal.SIGTERM)
+            await process.communicate()
+    assert process.returncode == 0
 
 
 async def test_closing_tells_the_waiting_and_lets_the_running_finish(
@@ -160,4 +213,22 @@ async def test_a_broken_config_is_said_in_a_line_and_not_in_a_traceback(tmp_path
 async def test_a_taken_port_is_said_in_a_line(start_gateway: StartGateway, tmp_path: Path) -> None:
     gateway = await start_gateway()
     status, _, err = await run("--config", str(gateway.config_path), "--port", str(gateway.port))
-    assert status == 1 and "Traceback" not in err and "in use" in err
+    assert status == 1
+    where = f"127.0.0.1:{gateway.admin_port}"
+    assert err.strip() == f"admin: cannot listen on {where}: Address already in use"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--host", "no.such.host.invalid", "listen: cannot listen on no.such.host.invalid:8080: "),
+        ("--port", "99999", "expected a whole number from 0 to 65535, got '99999'"),
+    ],
+)
+async def test_an_address_that_cannot_be_is_named(
+    tmp_path: Path, option: str, value: str, words: str
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump(mapping(url="http://h") | {"listen": {"port": 8080}}))
+    status, _, err = await run("--config", str(config), option, value)
+    assert status != 0 and words in err and "Traceback" not in err

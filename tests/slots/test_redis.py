@@ -553,7 +553,7 @@ async def test_any_trouble_in_any_order_costs_no_ticket_and_overdraws_no_slot(
     ],
 )
 async def test_a_redis_that_is_there_but_unwilling_is_said_in_its_own_words(
-    redis_server: RedisServer,
+    redis_server: Any,
     open_replica: OpenReplica,
     upstream_name: str,
     caplog: pytest.LogCaptureFixture,
@@ -573,7 +573,7 @@ async def test_a_redis_that_is_there_but_unwilling_is_said_in_its_own_words(
 
 
 async def test_forgotten_scripts_are_no_reason_for_alarm(
-    shared_redis: RedisServer,
+    shared_redis: Any,
     open_replica: OpenReplica,
     upstream_name: str,
     caplog: pytest.LogCaptureFixture,
