@@ -57,6 +57,8 @@ class Processes:
     def __init__(self, log: IO[bytes] | None = None) -> None:
         self._log = log
         self._children: list[asyncio.subprocess.Process] = []
+        self.spare: set[asyncio.subprocess.Process] = set()
+        """Those of which one may end while there are others: the replicas."""
 
     async def start(
         self, *command: object, pipe: bool = False, program: str = sys.executable
@@ -74,12 +76,22 @@ class Processes:
         return child
 
     async def first_end(self) -> None:
-        ends = [asyncio.ensure_future(child.wait()) for child in self._children]
+        """Until a child has ended that cannot be spared."""
+        ends = {asyncio.ensure_future(child.wait()): child for child in self._children}
         try:
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            while True:
+                done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                if not all(self._can_be_spared(ends.pop(end)) for end in done):
+                    return
+                print(f"A gateway has ended; {len(self.spare)} go on without it.", flush=True)
         finally:
             for end in ends:
                 end.cancel()
+
+    def _can_be_spared(self, child: asyncio.subprocess.Process) -> bool:
+        was_spare = child in self.spare
+        self.spare.discard(child)
+        return was_spare and bool(self.spare)
 
     async def end(self) -> None:
         """Ends them one after another, the gateway first, so that no stream loses its upstream."""
@@ -128,7 +140,9 @@ async def start_all(
         refuse_taken_ports(config, path)
     await start_upstreams(processes, configs[paths[0]], stub=arguments.stub)
     for path, config in configs.items():
-        await start_gateway(processes, config, path)
+        gateway = await start_gateway(processes, config, path)
+        if len(configs) > 1:
+            processes.spare.add(gateway)
     urls = [f"http://{config.listen.host}:{config.listen.port}" for config in configs.values()]
     if len(urls) > 1:
         print(f"\nOne line in front of {len(urls)} gateways: {', '.join(urls)}.", flush=True)
@@ -188,7 +202,9 @@ async def start_upstreams(processes: Processes, config: Config, *, stub: bool) -
             raise CannotStart(f"The upstream {upstream.name!r} did not start.")
 
 
-async def start_gateway(processes: Processes, config: Config, path: Path) -> None:
+async def start_gateway(
+    processes: Processes, config: Config, path: Path
+) -> asyncio.subprocess.Process:
     gateway = await processes.start("-m", "gateway", "--config", path)
     while gateway.returncode is None:
         try:
@@ -197,7 +213,7 @@ async def start_gateway(processes: Processes, config: Config, path: Path) -> Non
             await asyncio.sleep(0.05)
         else:
             writer.close()
-            return
+            return gateway
     raise CannotStart("The gateway did not start; what it said is above.")
 
 

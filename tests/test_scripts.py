@@ -61,6 +61,12 @@ def free_ports(count: int) -> list[int]:
         return [probe.getsockname()[1] for probe in probes]
 
 
+def is_free(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        return True
+    return False
+
+
 # --- shell ---------------------------------------------------------------------------------------
 
 
@@ -197,10 +203,12 @@ async def test_a_taken_port_is_said_in_one_line_with_what_to_do(script: str) -> 
     assert f"Port {port} " in message and "--port" in message
 
 
-def stub_config(folder: Path) -> tuple[Path, list[int]]:
-    """The stub's configuration on free ports."""
+def stub_config(folder: Path, replicas: int = 1) -> tuple[Path, list[int]]:
+    """The stub's configuration on free ports, with more of them ten apart for replicas."""
     config = yaml.safe_load((SCRIPTS / "stub.yaml").read_text())
     ports = free_ports(4)
+    while not all(is_free(port + 10 * more) for port in ports[:2] for more in range(replicas)):
+        ports = free_ports(4)
     config["listen"]["port"], config["admin"]["port"] = ports[:2]
     for upstream, port in zip(config["upstreams"].values(), ports[2:], strict=True):
         upstream["url"] = f"http://127.0.0.1:{port}"
@@ -236,6 +244,51 @@ async def test_one_signal_ends_the_launcher_and_all_that_it_started(
     for port in ports:
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port)).close()
+
+
+async def test_replicas_share_one_line_and_one_of_them_can_be_spared(tmp_path: Path) -> None:
+    required = os.environ.get("GATEWAY_REQUIRE_SERVERS") == "1"
+    if shutil.which("redis-server") is None and not required:
+        pytest.skip("redis-server is not installed")
+    path, ports = stub_config(tmp_path, replicas=3)
+    gateways = [ports[0] + 10 * number for number in range(3)]
+    async with started("launch.py", "--stub", "--replicas", 3, "--config", path) as child:
+        said = await line_with(child, "One line in front of 3 gateways")
+        assert all(f":{port}" in said for port in gateways)
+        await line_with(child, "Ready.")
+        async with aiohttp.ClientSession() as session, asyncio.TaskGroup() as asking:
+            answers = [asking.create_task(answer_of(session, port)) for port in gateways]
+            async with asyncio.timeout(SECONDS_TO_START):
+                for admin in (ports[1] + 10 * number for number in range(3)):
+                    while await in_line_and_running(session, admin) != 3:
+                        await asyncio.sleep(0.01)  # another process can only be asked
+            for answer in answers:
+                answer.cancel()
+        victim = max(children_of(child.pid))
+        os.kill(victim, signal.SIGKILL)
+        assert "2 go on" in await line_with(child, "A gateway has ended")
+        child.send_signal(signal.SIGINT)
+        async with asyncio.timeout(SECONDS_TO_START):
+            await child.communicate()
+        assert child.returncode == 0
+
+
+async def answer_of(session: aiohttp.ClientSession, port: int) -> bytes:
+    message = {"role": "user", "content": "hi"}
+    body = {"model": "reasoning", "max_tokens": 1, "stream": True, "messages": [message]}
+    async with session.post(f"http://127.0.0.1:{port}/llm/v1/messages", json=body) as response:
+        return await response.read()
+
+
+async def in_line_and_running(session: aiohttp.ClientSession, admin_port: int) -> int:
+    async with session.get(f"http://127.0.0.1:{admin_port}/status.json") as response:
+        upstream = (await response.json())["upstreams"]["reasoning"]
+    return int(upstream["waiting"]) + int(upstream["running"])
+
+
+def children_of(pid: int) -> list[int]:
+    """In the order of starting, unless the numbers have wrapped around."""
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 async def test_the_acceptance_commands_pass() -> None:
