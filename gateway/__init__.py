@@ -11,7 +11,7 @@ The life of a request, in the order of the rooms:
 Imports go one way.  Level 0 (``errors``, ``sse``, ``config``) imports nothing of ours above it;
 level 1 (``slots``, ``upstream``, ``relay``) uses level 0 and never each other; ``metrics`` reads
 what the slots say of themselves; level 2 (``web``) uses 0 and 1, of slots only ``base``; ``app``
-puts them together.
+puts them together, ``serving`` runs it until a signal ends it.
 ``tests/test_architecture.py`` holds this rule as data.
 """
 

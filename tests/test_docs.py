@@ -73,3 +73,13 @@ def test_the_readme_shows_the_same_commands_as_scripts_run() -> None:
 def test_every_outcome_is_a_documented_word() -> None:
     terms = (DOCS / "terms.md").read_text()
     assert all(f"`{outcome.value}`" in terms for outcome in Outcome)
+
+
+def test_every_kind_of_failure_is_documented() -> None:
+    code = "".join(path.read_text() for path in (ROOT / "gateway").rglob("*.py"))
+    kinds = set(re.findall(r'kind="(\w+)"', code)) | set(
+        re.findall(r'_failed\(".*", "(\w+)"', code)
+    )
+    assert kinds >= {"connect", "dns", "broken", "busy"}
+    operations = (DOCS / "operations.md").read_text()
+    assert [kind for kind in sorted(kinds) if f"`{kind}`" not in operations] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from aiohttp import ClientSession
 
 from tests.process.conftest import StartGateway
 from tests.process.gateway_process import ROOT, free_port
@@ -232,3 +234,24 @@ async def test_an_address_that_cannot_be_is_named(
     config.write_text(yaml.safe_dump(mapping(url="http://h") | {"listen": {"port": 8080}}))
     status, _, err = await run("--config", str(config), option, value)
     assert status != 0 and words in err and "Traceback" not in err
+
+
+async def test_whoever_reads_the_log_may_go(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    config, port = tmp_path / "config.yaml", free_port()
+    listen = {"listen": {"port": port}}
+    config.write_text(yaml.safe_dump(mapping(url=upstream.url) | listen))
+    reading, writing = os.pipe()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway", "--config", str(config)), cwd=ROOT, stderr=writing
+    )
+    os.close(writing)
+    with os.fdopen(reading, "rb") as log:
+        await asyncio.to_thread(log.readline)
+    url = f"http://127.0.0.1:{port}/llm/v1/messages"
+    async with asyncio.timeout(10), ClientSession() as session:
+        answer = asyncio.ensure_future(session.post(url, json=ask(stream=False)))
+        (await upstream.arrival()).answer()
+        assert (await answer).status == 200
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
