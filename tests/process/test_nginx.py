@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import ssl
 import subprocess
 import time
@@ -11,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from aiohttp import ClientSession
 
 from tests.process.conftest import StartGateway
 from tests.process.gateway_process import ROOT, GatewayProcess, free_port
@@ -259,3 +261,35 @@ async def test_the_clients_address_and_request_id_come_through(
     id = stream.head["request-id"]
     assert len(id) == 32 and not id.startswith("req_")
     await gateway.logs(f"request_id={id}")
+
+
+async def test_what_nginx_itself_refuses_is_in_anthropics_shape(
+    start_gateway: StartGateway, start_nginx: StartNginx
+) -> None:
+    gateway = await start_gateway()
+    nginx = await start_nginx(gateway)
+    url = f"http://127.0.0.1:{nginx.port}/llm/v1/messages"
+    async with asyncio.timeout(SECONDS), ClientSession() as session:
+        assert await answer_to_head(nginx.port, 41 * 1024**2) == (413, "request_too_large")
+        async with session.post(url, data=b"{}") as response:
+            assert (response.status, (await response.json())["error"]["type"]) == (
+                400,
+                "invalid_request_error",
+            ), "the gateway's own"
+        await gateway.stop()
+        async with session.post(url, data=b"{}") as response:
+            assert (response.status, response.content_type) == (502, "application/json")
+            assert (await response.json())["error"]["type"] == "api_error"
+            assert response.headers["retry-after"] == "5"
+
+
+async def answer_to_head(port: int, length: int) -> tuple[int, str]:
+    """Status and error type of a request that announces ``length`` bytes and sends none."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = b"POST /llm/v1/messages HTTP/1.1\r\nhost: t\r\ncontent-length: %d\r\n\r\n"
+    writer.write(head % length)
+    answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    (size,) = re.findall(r"content-length: (\d+)", answer)
+    body = await reader.readexactly(int(size))
+    writer.close()
+    return int(answer.split()[1]), json.loads(body)["error"]["type"]
