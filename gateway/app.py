@@ -81,12 +81,16 @@ class Service:
             await self._surface.stop()
         self.gateway.begin_closing()
         await self._let_finish(self.config.shutdown.grace_seconds)
-        self.gateway.running.interrupt_all(Overloaded(CLOSING_MESSAGE, retry_after=1))
+        self.interrupt_running()
         await self._let_finish(LAST_FRAMES_SECONDS)
         await self.watch.stop()
         for runner in self._runners:
             await runner.cleanup()
         await self.gateway.stop()
+
+    def interrupt_running(self) -> None:
+        """Ends what runs with an error that its clients can read."""
+        self.gateway.running.interrupt_all(Overloaded(CLOSING_MESSAGE, retry_after=1))
 
     async def _let_finish(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -26,6 +26,9 @@ TAKE_A_RESTART = ("listen.host", "listen.port", "listen.workers", "admin", "slot
 async def serve(config: Config, read: Callable[[], Config], *, supervised: bool = False) -> None:
     """Runs until SIGTERM or SIGINT; SIGHUP calls ``read`` for a new configuration.
 
+    A SIGINT while it closes cuts the grace short. A second SIGTERM does not: some supervisors,
+    ``timeout`` among them, send it twice.
+
     ``supervised`` says that standard input is a pipe from the supervisor: its end is the
     supervisor's.  Raises OSError for a port.
     """
@@ -41,8 +44,15 @@ async def serve(config: Config, read: Callable[[], Config], *, supervised: bool 
         log.info("listening on %s", service.addresses)
         while await signals.get() is signal.SIGHUP:
             await reload(service, config, read)
-        count, grace = len(service.gateway.running), service.config.shutdown.grace_seconds
-        log.info("closing" + (f": {count} running, for {grace:g} s at most" if count else ""))
+        loop.add_signal_handler(signal.SIGINT, service.interrupt_running)
+        log.info("closing%s", who_runs(service))
+
+
+def who_runs(service: Service) -> str:
+    count, grace = len(service.gateway.running), service.config.shutdown.grace_seconds
+    if not count:
+        return ""
+    return f": {count} running, for {grace:g} s at most; SIGINT (Ctrl-C) ends them at once"
 
 
 def end_with_supervisor(

@@ -37,8 +37,8 @@ class Supervisor:
     async def run(self) -> int:
         """Until SIGTERM or SIGINT, or until a worker cannot start; the exit code."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.close)
+        loop.add_signal_handler(signal.SIGTERM, self.close)
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
         loop.add_signal_handler(signal.SIGHUP, self._pass_on, signal.SIGHUP)
         async with asyncio.TaskGroup() as group:
             for index in range(self._workers):
@@ -48,6 +48,13 @@ class Supervisor:
     def close(self) -> None:
         self._closing.set()
         self._pass_on(signal.SIGTERM)
+
+    def _interrupt(self) -> None:
+        """The first one closes, another one makes the workers hurry."""
+        if self._closing.is_set():
+            self._pass_on(signal.SIGINT)
+        else:
+            self.close()
 
     def _pass_on(self, number: signal.Signals) -> None:
         for child in self._children.values():

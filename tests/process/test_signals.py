@@ -190,6 +190,28 @@ async def test_what_runs_beyond_the_grace_is_ended_with_an_error(
     assert time.monotonic() - begun < 5
 
 
+async def test_an_interrupt_while_it_closes_cuts_the_grace_short_and_a_second_sigterm_does_not(
+    start_gateway: StartGateway, upstream: ScriptedUpstream
+) -> None:
+    gateway = await start_gateway({"shutdown": {"grace_seconds": 60}})
+    running = await gateway.stream(ask())
+    (await upstream.arrival()).open().write(native_start())
+    await running.seen(b"Hi")
+    waiting = await gateway.stream(ask())
+    await waiting.seen(b"event: queue")
+    gateway.signal(signal.SIGTERM)
+    await gateway.logs("closing: 1 running, for 60 s at most")
+    await waiting.whole()
+    gateway.signal(signal.SIGTERM)
+    assert (await gateway.status())["running"] == 1
+    gateway.signal(signal.SIGINT)
+    gateway.told_to_stop = True
+    async with asyncio.timeout(5):
+        events = check_wire(await running.whole())
+    assert events[-1]["error"]["type"] == "overloaded_error"
+    assert await gateway.stop() == 0
+
+
 async def run(*arguments: str) -> tuple[int, str, str]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gateway", *arguments),
