@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import random
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -584,3 +585,25 @@ async def test_forgotten_scripts_are_no_reason_for_alarm(
     with pool.join(model="m", client="c") as ticket:
         await ticket.wait()
     assert [line for line in caplog.records if line.levelname == "ERROR"] == []
+
+
+async def test_the_documented_user_of_redis_may_do_all_that_the_gateway_needs(
+    redis_server: Any, open_replica: OpenReplica, upstream_name: str
+) -> None:
+    redis_server.start()
+    (rule,) = re.findall(r"ACL SETUSER .*", (ROOT / "docs" / "replicas.md").read_text())
+    with redis_server.client() as client:
+        client.execute_command(*rule.split())
+    url = f"redis://gateway:PASSWORD@127.0.0.1:{redis_server.port}/1"
+    line = RedisLine(url, lease_seconds=LEASE)
+    pool = await open_replica(redis_server, upstream_name, 1, line=line)
+    tickets = await join_in_line(pool, 3)
+    await tickets[0].wait()
+    pool.reconfigure(slots=2, limits=LineLimits(max_waiting=5, max_wait_seconds=60))
+    await tickets[1].wait()
+    for ticket in tickets:
+        ticket.close()
+    await until_all([pool], running=0, waiting=0)
+    await pool.stop()
+    with redis_server.client() as client:
+        assert client.acl_log() == []
