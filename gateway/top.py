@@ -61,7 +61,8 @@ def watch(admin: str, console: Console) -> None:
 
 
 def picture_of(admin: str) -> Picture:
-    """Raises URLError, OSError or ValueError."""
+    """``admin`` may lack ``http://``.  Raises URLError, OSError or ValueError."""
+    admin = admin if "://" in admin else f"http://{admin}"
     opener = build_opener(ProxyHandler({}))
     with opener.open(f"{admin.rstrip('/')}/status.json", timeout=ANSWER_SECONDS) as answer:
         picture = json.loads(answer.read())
