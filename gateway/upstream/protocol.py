@@ -34,16 +34,27 @@ class UpstreamProtocol(ResponseHandler):
         """Called when something has come, be it bytes, the end or a failure."""
         self._requests = 0
         self._answered = False
+        self._resting = False
+
+    def rest(self) -> None:
+        """Called when the connection goes back to the pool: nothing may come before it is used
+        again, and what comes all the same would be taken for the next request's answer."""
+        self._resting = True
 
     def set_response_params(self, **params: Any) -> None:
         """aiohttp calls this for each request, before it is sent."""
         self._requests += 1
-        self._answered = False
+        self._answered = self._resting = False
         super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
+        if self._resting:
+            self.abort()
+            return
         self._answered = True
         super().data_received(data)
+        if self._resting and self.should_close:  # more than the answer has come, in one piece
+            self.abort()
         if self.on_progress is not None:
             self.on_progress()
 
@@ -62,8 +73,17 @@ class UpstreamProtocol(ResponseHandler):
             super().resume_reading(resume_parser)
 
 
+class UpstreamConnector(TCPConnector):
+    """Tells a connection when it has been put aside."""
+
+    def _release(self, key: Any, protocol: ResponseHandler, **options: Any) -> None:
+        if isinstance(protocol, UpstreamProtocol):
+            protocol.rest()
+        super()._release(key, protocol, **options)
+
+
 def connector(**options: Any) -> TCPConnector:
     """A connector whose connections are of this kind."""
-    made = TCPConnector(**options)
+    made = UpstreamConnector(**options)
     made._factory = partial(UpstreamProtocol, asyncio.get_running_loop())  # type: ignore[assignment]
     return made
