@@ -8,16 +8,20 @@ error, go between frames at any time.  Only a frame larger than ``HOLD_BYTES`` p
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
 
 from gateway.errors import TYPE_OF_STATUS, GatewayError
 from gateway.relay import Phase
-from gateway.relay.failures import decoded, ended_early, error_frame, error_of_document
+from gateway.relay.failures import decoded, ended_early, error_frame, error_of_document, garbage
 from gateway.sse import Event, Splitter, encode, parse, split
 
 HOLD_BYTES: Final = 65536
+
+LIKE_A_FRAME: Final = re.compile(rb"(?:\xef\xbb\xbf)?[\r\n]*[A-Za-z_-]*(?:[:\r\n]|$)")
+"""How a frame without data may begin: with a comment or some field; no page or text does."""
 
 DONE: Final = b"[DONE]"
 """OpenAI's last word, which some native halves say too; Anthropic's clients take it for JSON."""
@@ -26,7 +30,10 @@ TELLING: Final = (b"message_", b"error", DONE)
 """One of these is in every event but content."""
 
 MESSAGE_STOP: Final = encode("message_stop", b'{"type":"message_stop"}')
-ANTHROPIC_TYPES: Final = frozenset(TYPE_OF_STATUS.values())
+CREDENTIALS_TYPES: Final = {"authentication_error", "permission_error"}
+"""Between the gateway and the upstream; their text may hold a key."""
+
+PASSED_TYPES: Final = frozenset(TYPE_OF_STATUS.values()) - CREDENTIALS_TYPES
 
 
 class Usage(msgspec.Struct):
@@ -74,6 +81,7 @@ class Passthrough:
         return not self._large
 
     def feed(self, data: bytes) -> bytes:
+        """Raises UpstreamFailed while nothing but an error has been said."""
         if self.phase is Phase.COMPLETE:
             return b""
         splitter = self._splitter
@@ -83,6 +91,8 @@ class Passthrough:
         else:
             passed = self._pass_all(whole)
         if len(splitter.rest) > HOLD_BYTES and not self.complete:
+            if self.phase is Phase.EMPTY:
+                raise garbage("it is not an event stream")
             passed += splitter.let_go()
             self._large = True
         return passed
@@ -90,21 +100,24 @@ class Passthrough:
     def finish(self) -> bytes:
         if self.complete:
             return b""
-        last = self._last_frame()
+        rest = self._splitter.take_rest()
+        last = self._last_frame(rest)
         if self.complete:
             return last
-        if self.phase is Phase.ENDING:
-            self.phase = Phase.COMPLETE
-            return last + MESSAGE_STOP
         if self.phase is Phase.EMPTY:
-            raise ended_early()
+            raise error_of_document(decoded(rest)) or ended_early()
         return last + self.abort(ended_early())
 
     def abort(self, error: GatewayError) -> bytes:
+        """A message that has told why it stopped is whole: it gets its end instead of the error,
+        which no client expects there."""
         if self.complete:
             return b""
         cut = b"\n\n" if self._large else b""
+        is_whole = self.phase is Phase.ENDING
         self.phase = Phase.COMPLETE
+        if is_whole:
+            return cut + MESSAGE_STOP
         self.error = error
         return cut + error_frame(error, self._request_id)
 
@@ -129,10 +142,9 @@ class Passthrough:
             passed.append(whole[begin:])
         return b"".join(passed)
 
-    def _last_frame(self) -> bytes:
+    def _last_frame(self, rest: bytes) -> bytes:
         """What stood behind the last blank line: a whole event without one, or a torn frame that
         the client is better off without."""
-        rest = self._splitter.take_rest()
         if self._large or not rest:
             return rest
         event = parse(rest + b"\n\n")
@@ -148,6 +160,8 @@ class Passthrough:
             return frame
         event = parse(frame)
         if event is None:
+            if self.phase is Phase.EMPTY and not LIKE_A_FRAME.match(frame):
+                raise garbage("it is not an event stream")
             return frame
         return b"" if event.data.strip() == DONE else self._observe(event, frame)
 
@@ -157,7 +171,8 @@ class Passthrough:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             head = Head()
         kind = head.type or event.name
-        if event.name == "error" or kind == "error" or (not kind and is_nameless_error(event)):
+        nameless = not event.name and is_nameless_error(event)
+        if event.name == "error" or kind == "error" or nameless:
             return self._observe_error(event, frame)
         if kind == "message_start":
             self.phase = Phase.OPEN
@@ -176,9 +191,11 @@ class Passthrough:
         error = error_of_document(document) or ended_early()
         if self.phase is Phase.EMPTY:
             raise error
+        if event.name != "error" or self.phase is Phase.ENDING or not is_anthropic_error(document):
+            return self.abort(error)
         self.phase = Phase.COMPLETE
         self.error = error
-        return frame if is_anthropic_error(document) else error_frame(error, self._request_id)
+        return frame
 
     def _note(self, usage: Usage | None) -> None:
         if usage is not None and usage.output_tokens is not None:
@@ -213,13 +230,13 @@ def is_nameless_error(event: Event) -> bool:
 
 
 def is_anthropic_error(document: object) -> bool:
-    """Whether clients understand this error as it is."""
+    """Whether clients understand this error as it is, and may see it."""
     if not isinstance(document, dict) or document.get("type") != "error":
         return False
     error = document.get("error")
     return (
         isinstance(error, dict)
         and isinstance(error.get("type"), str)
-        and error["type"] in ANTHROPIC_TYPES
+        and error["type"] in PASSED_TYPES
         and isinstance(error.get("message"), str)
     )

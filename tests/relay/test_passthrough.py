@@ -127,6 +127,34 @@ def test_an_error_of_any_shape_is_one_that_clients_know(error: dict, type: str) 
     assert events[-1]["error"]["type"] == type
 
 
+NAMELESS = [
+    {"type": "error", "error": {"type": "overloaded_error", "message": "boom"}},
+    {"error": {"message": "boom", "code": 500}},
+    {"code": 500, "message": "boom", "type": "server_error"},
+]
+
+
+@pytest.mark.parametrize("error", NAMELESS)
+def test_an_error_without_a_name_gets_one_since_sdks_overlook_it_otherwise(error: dict) -> None:
+    stream = BEGUN + f"data: {json.dumps(error)}\n\n".encode()
+    assert check_wire(relayed(stream))[-1]["error"]["message"] == "boom"
+
+
+@pytest.mark.parametrize("type", ["authentication_error", "permission_error"])
+def test_what_is_said_of_the_gateways_credentials_is_not_shown(type: str) -> None:
+    error = {"type": "error", "error": {"type": type, "message": "bad key sk-secret"}}
+    stream = relayed(BEGUN + frame(error))
+    assert check_wire(stream)[-1]["error"]["type"] == "api_error" and b"sk-secret" not in stream
+
+
+def test_an_error_behind_the_reason_is_no_error_any_more() -> None:
+    error = {"type": "error", "error": {"type": "api_error", "message": "boom"}}
+    stream = BEGUN + frame(STOP) + frame(END)
+    assert relayed(stream + frame(error)) == stream + MESSAGE_STOP
+    step = Passthrough()
+    assert step.feed(stream) + step.abort(Overloaded("closing")) == stream + MESSAGE_STOP
+
+
 def test_an_error_before_anything_else_can_still_be_a_status() -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
     with pytest.raises(GatewayError) as caught:

@@ -101,9 +101,13 @@ class OpenAIStream:
         return self._writer.taken()
 
     def abort(self, error: GatewayError) -> bytes:
+        """A message that has told why it stopped is whole: only its end is missing."""
         if self._writer.state is State.DONE:
             return b""
-        self._show(error)
+        if self._finish is None:
+            self._show(error)
+        else:
+            self._end()
         return self._writer.taken()
 
     def take_whole(self, body: bytes) -> bytes:
