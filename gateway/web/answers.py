@@ -7,12 +7,13 @@ when.  Neither knows of the other, of slots beyond its ticket, or of what follow
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Protocol
 
 from aiohttp import web
 from multidict import CIMultiDict
 
-from gateway.errors import GatewayError, UpstreamTimeout
+from gateway.errors import GatewayError, UpstreamFailed, UpstreamTimeout
 from gateway.patience import Patience
 from gateway.relay import Phase, Step
 from gateway.relay.dialects import answer_step, stream_step
@@ -294,13 +295,14 @@ class WholeAnswer:
 
 
 async def failure_of(call: UpstreamCall) -> GatewayError:
-    """The error in an answer whose status is not 200."""
-    try:
+    """The error in an answer whose status is not 200, explained by as much of its body as came."""
+    body = bytearray()
+    with contextlib.suppress(TimeoutError, UpstreamFailed):
         async with asyncio.timeout(ERROR_BODY_SECONDS):
-            body = await call.read_head(ERROR_BODY_BYTES)
-    except TimeoutError:
-        body = b""
-    return error_of_body(call.status, body, retry_after=retry_after(call.headers))
+            while len(body) < ERROR_BODY_BYTES and (data := await call.read()):
+                body += data
+    head = bytes(body[:ERROR_BODY_BYTES])
+    return error_of_body(call.status, head, retry_after=retry_after(call.headers))
 
 
 def silent_for(upstream: str, seconds: float, *, first: bool) -> UpstreamTimeout:
