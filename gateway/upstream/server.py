@@ -62,7 +62,11 @@ async def _answers(
         ):
             if response.status != 200:
                 return False
-            body = await response.content.read(MOST_BYTES)
+            body = bytearray()
+            async for piece in response.content.iter_any():
+                body += piece
+                if len(body) > MOST_BYTES:
+                    return False
             answer = msgspec.json.decode(body)
             return isinstance(answer, dict) and mark.key in answer
     except (msgspec.DecodeError, RecursionError):
