@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from multidict import CIMultiDict
+from multidict import CIMultiDict, MultiMapping
 
 import gateway as package
 from gateway.config import Dialect
@@ -28,7 +28,7 @@ DOWN_NATIVE_PREFIXES = ("anthropic-ratelimit-",)
 
 def to_upstream(
     dialect: Dialect,
-    client_headers: Mapping[str, str],
+    client_headers: MultiMapping[str],
     *,
     api_key: str | None,
     stream: bool,
@@ -52,7 +52,8 @@ def to_upstream(
             headers["x-api-key"] = api_key
         headers["anthropic-version"] = DEFAULT_VERSION
         for name in UP_NATIVE:
-            if value := client_headers.get(name):
+            value = ", ".join(client_headers.getall(name, ()))
+            if value and is_plain(value):
                 headers[name] = value
     return headers
 
@@ -68,7 +69,7 @@ def to_client(dialect: Dialect, upstream_headers: Mapping[str, str]) -> CIMultiD
 
 
 def is_plain(value: str) -> bool:
-    """Whether a value can stand in a header without breaking it: no control characters."""
+    """Whether a value can stand in a header without breaking it: ASCII, no control characters."""
     return all(" " <= character <= "~" or character == "\t" for character in value)
 
 

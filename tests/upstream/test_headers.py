@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import pytest
+from multidict import CIMultiDict
 
 from gateway.config import Dialect
 from gateway.upstream.headers import USER_AGENT, retry_after, to_client, to_upstream
 
-FROM_A_CLIENT = {
-    "Authorization": "Bearer client-key",
-    "x-api-key": "client-key",
-    "Cookie": "session=1",
-    "Connection": "close, X-Secret",
-    "X-Secret": "1",
-    "Keep-Alive": "5",
-    "TE": "trailers",
-    "Trailer": "X",
-    "Upgrade": "h2c",
-    "Proxy-Authorization": "Basic x",
-    "Transfer-Encoding": "chunked",
-    "Accept-Encoding": "gzip, br",
-    "Expect": "100-continue",
-    "anthropic-version": "2026-10-21",
-    "anthropic-beta": "foo-2026-01-01,bar",
-}
+FROM_A_CLIENT: CIMultiDict[str] = CIMultiDict(
+    {
+        "Authorization": "Bearer client-key",
+        "x-api-key": "client-key",
+        "Cookie": "session=1",
+        "Connection": "close, X-Secret",
+        "X-Secret": "1",
+        "Keep-Alive": "5",
+        "TE": "trailers",
+        "Trailer": "X",
+        "Upgrade": "h2c",
+        "Proxy-Authorization": "Basic x",
+        "Transfer-Encoding": "chunked",
+        "Accept-Encoding": "gzip, br",
+        "Expect": "100-continue",
+        "anthropic-version": "2026-10-21",
+        "anthropic-beta": "foo-2026-01-01,bar",
+    }
+)
 
 
 def up(dialect: Dialect, api_key: str | None) -> dict[str, str]:
@@ -50,13 +53,23 @@ def test_a_native_upstream_is_told_version_and_betas_and_its_own_key_only() -> N
     assert "client-key" not in str(headers)
 
 
+def test_betas_in_several_headers_all_travel_and_what_could_break_a_header_does_not() -> None:
+    given = CIMultiDict([("anthropic-beta", "a"), ("Anthropic-Beta", "b,c")])
+    given["anthropic-version"] = "\udcff"
+    headers = to_upstream(Dialect.ANTHROPIC, given, api_key=None, stream=True, request_id="r")
+    assert headers["anthropic-beta"] == "a, b,c"
+    assert headers["anthropic-version"] == "2023-06-01"
+
+
 def test_a_native_upstream_without_a_key_gets_none() -> None:
     headers = up(Dialect.ANTHROPIC, None)
     assert "authorization" not in headers and "x-api-key" not in headers
 
 
 def test_a_native_upstream_always_gets_a_version() -> None:
-    headers = to_upstream(Dialect.ANTHROPIC, {}, api_key=None, stream=False, request_id="r")
+    headers = to_upstream(
+        Dialect.ANTHROPIC, CIMultiDict(), api_key=None, stream=False, request_id="r"
+    )
     assert headers["anthropic-version"] == "2023-06-01"
 
 
