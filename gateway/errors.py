@@ -21,6 +21,8 @@ class GatewayError(Exception):
     type: str = "api_error"
 
     def __init__(self, message: str, *, retry_after: int | None = None) -> None:
+        # What somebody else has said may hold half characters, which nobody could encode.
+        message = message.encode("utf-8", "replace").decode()
         super().__init__(message)
         self.message = message
         self.retry_after = retry_after

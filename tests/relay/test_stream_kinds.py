@@ -83,6 +83,11 @@ TOOL_CALLS = {
         "get_a | '{\"x\":null}'",
     ),
     "arguments as an object": (calls(call({"x": 1}, "get_a", index=0)), "get_a | '{\"x\":1}'"),
+    "half a character in a name": (calls(call(X1, "get_\ud83d", index=0)), f"get_\ufffd | '{X1}'"),
+    "half a character in an object": (
+        calls(call({"x": "\ud83d"}, "get_a", index=0)),
+        'get_a | \'{"x": "\ufffd"}\'',
+    ),
     "numbers for ids, texts for indexes": (
         calls(call(X1, "get_a", index="0", id=7)) + calls(call(X2, "get_b", index="1", id=8)),
         f"get_a | '{X1}' | get_b | '{X2}'",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.errors import GatewayError, Overloaded
+from gateway.errors import GatewayError, NotFound, Overloaded
 from gateway.relay.failures import error_frame
 from gateway.slots.base import Place
 from gateway.web.frames import KEEP_ALIVE, QueueEvents, queue_frame
@@ -67,3 +67,7 @@ def test_waited_seconds_are_a_plain_json_number(waited: float) -> None:
 def test_an_error_shows_itself_in_domain_words() -> None:
     assert repr(Overloaded("full")) == "<Overloaded 529 overloaded_error: full>"
     assert isinstance(Overloaded("full"), GatewayError)
+
+
+def test_an_error_about_half_a_character_can_be_said() -> None:
+    assert b"'?'" in error_frame(NotFound("'\ud83d'"), "r")

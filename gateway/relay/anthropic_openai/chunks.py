@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from gateway.relay.anthropic_openai.halves import without_halves
 from gateway.relay.failures import garbage
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -124,7 +125,8 @@ def decode(data: bytes) -> Chunk:
 
 def mended(document: dict[str, Any], kind: type[S]) -> S:
     """As much of the document as fits.  Numbers that came as text are read, what has another
-    shape is left out: one odd field is no reason to lose an answer."""
+    shape is left out: one odd field is no reason to lose an answer.  Only texts that come in many
+    pieces, declared as ``Any``, may keep a half of a character."""
     result = kind()
     for field in msgspec.structs.fields(kind):
         if field.name in document:
@@ -136,9 +138,10 @@ def fitting(value: Any, field: msgspec.structs.FieldInfo) -> Any:
     inner = INNER.get(field.name)
     if inner is None:
         try:
-            return msgspec.convert(value, field.type, strict=False)
+            fits = msgspec.convert(value, field.type, strict=False)
         except (msgspec.ValidationError, UnicodeError):
             return field.default
+        return without_halves(fits) if isinstance(fits, str) and field.type is not Any else fits
     if field.name in MANY and isinstance(value, list):
         return [mended(item, inner) for item in value if isinstance(item, dict)]
     if field.name not in MANY and isinstance(value, dict):
@@ -194,4 +197,7 @@ def arguments_of(function: Function | None) -> str:
     arguments = function.arguments if function else None
     if isinstance(arguments, str):
         return arguments
-    return "" if arguments is None else msgspec.json.encode(arguments).decode()
+    try:
+        return "" if arguments is None else msgspec.json.encode(arguments).decode()
+    except UnicodeEncodeError:
+        return without_halves(json.dumps(arguments, ensure_ascii=False))

@@ -11,6 +11,11 @@ from gateway.relay.anthropic_openai.machine import Input
 REPLACEMENT = "\ufffd"
 
 
+def without_halves(text: str) -> str:
+    """``text`` fit to be encoded: two halves become their character, a lone one no character."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 class Halves:
     """Keeps a first half until its second one comes, for each kind of text."""
 
@@ -28,7 +33,7 @@ class Halves:
         if "\ud800" <= text[-1] <= "\udbff":
             self._first[kind] = text[-1]
             text = text[:-1]
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return without_halves(text)
 
     def rest(self, kind: Input) -> str:
         """What becomes of a first half whose second one never came."""
