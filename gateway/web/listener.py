@@ -17,7 +17,7 @@ from aiohttp import web
 from gateway.errors import InternalError, InvalidRequest
 from gateway.web.bodies import BROKEN_BODY
 from gateway.web.identity import new_request_id
-from gateway.web.replies import error_reply
+from gateway.web.replies import error_reply, of_framework
 
 log = logging.getLogger("gateway")
 
@@ -50,6 +50,15 @@ class _Handler(web.RequestHandler):
             log.info("refused a body that cannot be read")
         else:
             super().log_exception(*args, **options)
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """What aiohttp refuses before any middleware runs, such as an odd expectation."""
+        if isinstance(resp, web.HTTPException):
+            resp = error_reply(of_framework(resp, request), new_request_id())
+            resp.force_close()
+        return await super().finish_response(request, resp, start_time)
 
     def handle_error(
         self,

@@ -39,7 +39,7 @@ def json_reply(body: bytes, headers: Mapping[str, str] | None = None) -> web.Res
     return web.Response(body=body, content_type="application/json", headers=headers)
 
 
-def of_framework(error: web.HTTPException, request: web.Request) -> GatewayError:
+def of_framework(error: web.HTTPException, request: web.BaseRequest) -> GatewayError:
     """What aiohttp's own refusal means in the words of the surface."""
     if error.status == 404:
         return NotFound(f"Not found: {request.method} {request.path[:200]}")

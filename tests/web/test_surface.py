@@ -59,6 +59,16 @@ async def test_an_unknown_path_is_not_found(make_gateway: MakeGateway, path: str
     assert reply.error["type"] in ("not_found_error", "invalid_request_error")
 
 
+@pytest.mark.parametrize("path", ["/nope", "/llm", "/llm/v1/models"])
+async def test_an_odd_expectation_is_refused_in_our_words(
+    make_gateway: MakeGateway, path: str
+) -> None:
+    """aiohttp refuses it before any middleware."""
+    gateway = await make_gateway()
+    reply = await gateway.request("GET", path, headers={"Expect": "the unexpected"})
+    assert (reply.status, reply.error["type"]) == (417, "invalid_request_error")
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "OPTIONS", "PATCH"])
 async def test_another_method_is_not_allowed(make_gateway: MakeGateway, method: str) -> None:
     gateway = await make_gateway()
