@@ -13,6 +13,7 @@ status and inside a stream that began with 200.  Seen in late 2026:
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +26,16 @@ MAX_MESSAGE: Final = 4000
 
 MAX_TEXT: Final = 500
 """Bytes of a body without any shape that are taken for a message."""
+
+#: What tells of the servers behind the gateway: a URL, an address, a port of a host, a key.
+INTERNAL: Final = re.compile(
+    r"\b[a-z][a-z0-9+.-]*://[^\s'\"]+"
+    r"|\b\d{1,3}(?:\.\d{1,3}){3}\b(?::\d+)?"
+    r"|\b[a-z0-9-]+(?:\.[a-z0-9-]+)*:\d{2,5}\b"
+    r"|\[[0-9a-f:]*:[0-9a-f:]*\](?::\d+)?"
+    r"|\bBearer\s+\S+|\b(?:sk|hf|key)[-_][\w-]{4,}",
+    re.IGNORECASE,
+)
 
 #: What an error's type or code, without blanks and underscores, says about its status.
 STATUS_OF_WORD: Final = (
@@ -53,7 +64,7 @@ def error_of_body(status: int, body: bytes, *, retry_after: int | None = None) -
     if said is None and status < 500:
         said = read_text(body)
     message = said.message if said else f"The upstream answered with status {status}."
-    return of_upstream_status(status, message, retry_after=retry_after)
+    return of_upstream_status(status, shown(status, message), retry_after=retry_after)
 
 
 def error_of_document(document: object) -> GatewayError | None:
@@ -61,7 +72,13 @@ def error_of_document(document: object) -> GatewayError | None:
     said = read_error(document)
     if said is None:
         return None
-    return of_upstream_status(said.status, said.message)
+    return of_upstream_status(said.status, shown(said.status, said.message))
+
+
+def shown(status: int, message: str) -> str:
+    """All of a message about the client's own request; of one about the servers' troubles all but
+    where they are and what opens them."""
+    return message if status < 500 else INTERNAL.sub("…", message)
 
 
 def garbage(what: str) -> UpstreamFailed:

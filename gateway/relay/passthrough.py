@@ -30,10 +30,7 @@ TELLING: Final = (b"message_", b"error", DONE)
 """One of these is in every event but content."""
 
 MESSAGE_STOP: Final = encode("message_stop", b'{"type":"message_stop"}')
-CREDENTIALS_TYPES: Final = {"authentication_error", "permission_error"}
-"""Between the gateway and the upstream; their text may hold a key."""
-
-PASSED_TYPES: Final = frozenset(TYPE_OF_STATUS.values()) - CREDENTIALS_TYPES
+ANTHROPIC_TYPES: Final = frozenset(TYPE_OF_STATUS.values())
 
 
 class Usage(msgspec.Struct):
@@ -191,7 +188,8 @@ class Passthrough:
         error = error_of_document(document) or ended_early()
         if self.phase is Phase.EMPTY:
             raise error
-        if event.name != "error" or self.phase is Phase.ENDING or not is_anthropic_error(document):
+        as_it_is = event.name == "error" and is_anthropic_error(document, error.message)
+        if self.phase is Phase.ENDING or not as_it_is:
             return self.abort(error)
         self.phase = Phase.COMPLETE
         self.error = error
@@ -229,14 +227,14 @@ def is_nameless_error(event: Event) -> bool:
     return error_of_document(decoded(event.data)) is not None
 
 
-def is_anthropic_error(document: object) -> bool:
-    """Whether clients understand this error as it is, and may see it."""
+def is_anthropic_error(document: object, shown: str) -> bool:
+    """Whether clients understand this error as it is, and may read all of its message."""
     if not isinstance(document, dict) or document.get("type") != "error":
         return False
     error = document.get("error")
     return (
         isinstance(error, dict)
         and isinstance(error.get("type"), str)
-        and error["type"] in PASSED_TYPES
-        and isinstance(error.get("message"), str)
+        and error["type"] in ANTHROPIC_TYPES
+        and error.get("message") == shown
     )

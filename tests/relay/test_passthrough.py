@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.errors import GatewayError, Overloaded
 from gateway.relay import Phase
+from gateway.relay.failures import error_of_body
 from gateway.relay.passthrough import HOLD_BYTES, MESSAGE_STOP, Passthrough
 from tests.wire import check_wire
 
@@ -145,6 +146,24 @@ def test_what_is_said_of_the_gateways_credentials_is_not_shown(type: str) -> Non
     error = {"type": "error", "error": {"type": type, "message": "bad key sk-secret"}}
     stream = relayed(BEGUN + frame(error))
     assert check_wire(stream)[-1]["error"]["type"] == "api_error" and b"sk-secret" not in stream
+
+
+TROUBLES = [
+    "cannot connect to http://vllm-0.models.svc:8000/v1/chat/completions",
+    "host='10.0.0.7', port 80: refused",
+    "Cannot connect to host vllm-0:8000 ssl:default",
+    "[::1]:8000 and 10.0.0.7:8000 are down",
+    "401 for Bearer abcdef, sk-secret-1234 is wrong",
+]
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_where_the_servers_are_and_what_opens_them_is_not_shown(trouble: str) -> None:
+    frames = frame({"type": "error", "error": {"type": "api_error", "message": trouble}})
+    body = json.dumps({"error": {"message": trouble}}).encode()
+    for said in (relayed(BEGUN + frames).decode(), error_of_body(500, body).message):
+        assert not any(word in said for word in ("8000", "10.0.0.7", "vllm-0", "abcdef", "secret"))
+    assert error_of_body(400, body).message == trouble
 
 
 def test_an_error_behind_the_reason_is_no_error_any_more() -> None:
