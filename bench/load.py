@@ -13,7 +13,7 @@ import sys
 import time
 from typing import cast
 
-from bench.http import run
+from bench.http import LENGTH, run
 
 STAMP = re.compile(rb'"text": ?"(\d+) |"content": ?"(\d+) ')
 SAMPLES = 20_000
@@ -54,7 +54,7 @@ class Client(asyncio.Protocol):
         if found and len(self._tally.latency_ns) < SAMPLES and data is not self._tail:
             self._tally.latency_ns.append(now - int(found[-1][0] or found[-1][1]))
         self._tail = data
-        if data.endswith(b"0\r\n\r\n") or (b"Content-Length" in data and data.endswith(b"}")):
+        if data.endswith(b"0\r\n\r\n") or (LENGTH.search(data) and data.endswith(b"}")):
             self._ended = True
             self._transport.close()
 

@@ -19,7 +19,7 @@ def load(system: System, **options: object) -> Numbers:
     pinned = ["taskset", "-c", ENDS_CPU] if shutil.which("taskset") else []
     command = [*pinned, sys.executable, "-m", "bench.load"]
     asked = json.dumps({"port": system.port, "headers": system.headers, **options})
-    done = subprocess.run([*command, asked], cwd=ROOT, check=True, capture_output=True)
+    done = subprocess.run([*command, asked], cwd=ROOT, check=True, capture_output=True, timeout=600)
     found: Numbers = json.loads(done.stdout)
     if found["failed"]:
         raise RuntimeError(f"{system.name}: {found['failed']:.0f} requests failed")
