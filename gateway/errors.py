@@ -72,6 +72,13 @@ class RequestTooLarge(GatewayError):
     type = "request_too_large"
 
 
+class RequestStalled(GatewayError):
+    """The rest of a request has not come; SDKs send it again."""
+
+    status = 408
+    type = "timeout_error"
+
+
 class RateLimited(GatewayError):
     """One client has too much in the line."""
 

@@ -6,12 +6,13 @@ slot and costs the upstream nothing.
 
 from __future__ import annotations
 
+import asyncio
 from typing import NamedTuple
 
 from aiohttp import web
 
 from gateway.config import Dialect
-from gateway.errors import InvalidRequest, Overloaded, RequestTooLarge
+from gateway.errors import InvalidRequest, Overloaded, RequestStalled, RequestTooLarge
 from gateway.relay.anthropic_openai.requests import to_openai
 from gateway.relay.envelope import Envelope, parse_envelope
 from gateway.web.bodies import BROKEN_BODY, BodyHold
@@ -75,7 +76,7 @@ async def read_body(request: web.Request, gateway: Gateway, hold: BodyHold) -> b
     """The whole body, before the line: a client's leaving can only be seen once nothing of its
     request is left unread.
 
-    Raises RequestTooLarge, Overloaded, InvalidRequest.
+    Raises RequestTooLarge, RequestStalled, Overloaded, InvalidRequest.
     """
     limits = gateway.config.client
     refuse_large(request.content_length or 0, gateway)
@@ -84,7 +85,7 @@ async def read_body(request: web.Request, gateway: Gateway, hold: BodyHold) -> b
     size = 0
     try:
         while not content.at_eof():
-            pieces.append(data := await content.readany())
+            pieces.append(data := await next_piece(request, limits.write_timeout_seconds))
             size += len(data)
             hold.resize(size)
             refuse_large(size, gateway)
@@ -96,6 +97,21 @@ async def read_body(request: web.Request, gateway: Gateway, hold: BodyHold) -> b
             "The request's body cannot be read: its chunks or its compression are broken."
         ) from None
     return b"".join(pieces)
+
+
+async def next_piece(request: web.Request, seconds: float) -> bytes:
+    """Raises RequestStalled: what has come of a body counts against everybody's bound, and a
+    client that has lost its network may be gone for hours without a word."""
+    content = request.content
+    if content.is_eof():
+        return await content.readany()
+    try:
+        async with asyncio.timeout(seconds):
+            return await content.readany()
+    except TimeoutError:
+        content.set_exception(web.RequestPayloadError("The body has stalled"))
+        content.feed_eof()
+        raise RequestStalled(f"Nothing of the body came for {seconds:g} seconds.") from None
 
 
 def refuse_large(size: int, gateway: Gateway) -> None:

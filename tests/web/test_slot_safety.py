@@ -11,7 +11,7 @@ from aiohttp.http_writer import StreamWriter
 from gateway.upstream.session import UpstreamSession
 from tests.web.clients import ask
 from tests.web.conftest import MakeGateway
-from tests.web.scripted import ScriptedUpstream, native_end, native_start
+from tests.web.scripted import SECONDS, ScriptedUpstream, native_end, native_start
 from tests.web.test_leaving import next_one_runs
 from tests.wire import check_wire
 
@@ -119,6 +119,22 @@ async def test_a_body_that_never_comes_whole_holds_nothing(
         await gateway.until(lambda: gateway.service.gateway.bodies.held == 0)
         await next_one_runs(gateway, upstream)
     assert not caplog.records
+
+
+async def test_a_body_that_stops_coming_is_not_waited_for(
+    make_gateway: MakeGateway, upstream: ScriptedUpstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Eight phones without a network would otherwise hold all that bodies may take together."""
+    gateway = await make_gateway({"client": {"write_timeout_seconds": 0.1}})
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    writer.write(b"POST /llm/v1/messages HTTP/1.1\r\nHost: t\r\nContent-Length: 999\r\n\r\n{")
+    async with asyncio.timeout(SECONDS):
+        answer = await reader.read()
+    writer.close()
+    assert b" 408 " in answer and b'"timeout_error"' in answer
+    assert gateway.service.gateway.bodies.held == 0
+    await next_one_runs(gateway, upstream)
+    assert not any(record.exc_info for record in caplog.records)
 
 
 async def test_twenty_that_leave_in_every_phase_leave_no_traceback(
