@@ -7,6 +7,7 @@ slot and costs the upstream nothing.
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import NamedTuple
 
 from aiohttp import web
@@ -15,7 +16,7 @@ from gateway.config import Dialect
 from gateway.errors import InvalidRequest, Overloaded, RequestStalled, RequestTooLarge
 from gateway.relay.anthropic_openai.requests import to_openai
 from gateway.relay.envelope import Envelope, parse_envelope
-from gateway.web.bodies import BROKEN_BODY, BodyHold
+from gateway.web.bodies import BROKEN_BODY, BodyHold, worked_out
 from gateway.web.directory import Upstream
 from gateway.web.frames import QueueEvents
 from gateway.web.gateway import Gateway
@@ -128,4 +129,7 @@ async def upstream_body(
     if upstream.config.dialect is Dialect.ANTHROPIC:
         return envelope.for_native(upstream_model, most)
     server = await gateway.server_of(upstream)
-    return to_openai(envelope, upstream_model=upstream_model, max_output_tokens=most, server=server)
+    translate = functools.partial(
+        to_openai, envelope, upstream_model=upstream_model, max_output_tokens=most, server=server
+    )
+    return await worked_out(translate, len(envelope.body))

@@ -1,12 +1,18 @@
-"""A bound on the request bodies that are held at one time."""
+"""What bodies may cost: a bound on those held at one time, and large ones beside the event loop."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+
+T = TypeVar("T")
+
+LARGE_BYTES = 1 << 19
 
 BROKEN_BODY = (web.RequestPayloadError, HttpProcessingError)
 """What reading a body raises whose chunks or compression are broken; which of the two depends on
@@ -46,3 +52,12 @@ class BodyHold:
     def resize(self, size: int) -> None:
         self._budget.held += size - self._size
         self._size = size
+
+
+async def worked_out(work: Callable[[], T], size: int) -> T:
+    """``work()``; about a large body of ``size`` bytes in a thread.
+
+    One made of nothing but tiny messages takes a quarter of a second per megabyte to translate,
+    in which no stream would move.
+    """
+    return work() if size < LARGE_BYTES else await asyncio.to_thread(work)

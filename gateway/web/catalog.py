@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
@@ -16,6 +18,7 @@ from gateway.relay.tokens import estimate_tokens
 from gateway.upstream.ask import Reply, ask
 from gateway.upstream.headers import retry_after, to_upstream
 from gateway.web.admission import read_body
+from gateway.web.bodies import worked_out
 from gateway.web.directory import Upstream
 from gateway.web.gateway import GATEWAY, Gateway
 from gateway.web.identity import REQUEST_ID, client_of
@@ -44,11 +47,11 @@ async def count_tokens(request: web.Request) -> web.Response:
     with gateway.bodies.hold() as hold:
         envelope = parse_count_envelope(await read_body(request, gateway, hold))
         counting = Counting(request, gateway, envelope)
-        count = await counting.ask()
-    if count is None:
-        estimate = msgspec.json.encode({"input_tokens": estimate_tokens(envelope)})
-        return json_reply(estimate, {"x-gateway-estimate": "true"})
-    return json_reply(msgspec.json.encode({"input_tokens": count}))
+        counted = await counting.ask()
+        estimating = functools.partial(estimate_tokens, envelope)
+        count = await worked_out(estimating, len(envelope.body)) if counted is None else counted
+    headers = {"x-gateway-estimate": "true"} if counted is None else {}
+    return json_reply(msgspec.json.encode({"input_tokens": count}), headers)
 
 
 def authenticated(request: web.Request) -> Gateway:
@@ -87,7 +90,8 @@ class Counting:
 
     async def _questions(self) -> list[Question]:
         server = await self._gateway.server_of(self._upstream)
-        return count_requests(server, self._envelope, self._model)
+        asking = functools.partial(count_requests, server, self._envelope, self._model)
+        return await worked_out(asking, len(self._envelope.body))
 
     async def _ask_in_turn(self, questions: list[Question]) -> int | None:
         """The first count that comes; a failure of one way is a reason for the next."""

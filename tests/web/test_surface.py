@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 from typing import Any
 
 import pytest
 
+from gateway.relay.anthropic_openai.requests import to_openai
+from gateway.relay.envelope import Envelope
+from gateway.web.bodies import LARGE_BYTES
 from tests.web.clients import ask
 from tests.web.conftest import MakeGateway
-from tests.web.scripted import ScriptedUpstream
+from tests.web.scripted import SECONDS, ScriptedUpstream
 from tests.wire import check_wire
 
 BAD_BODIES: dict[str, tuple[bytes, str]] = {
@@ -167,6 +171,27 @@ async def test_twenty_megabytes_are_a_normal_request(
     assert len(arrival.body) > 20 << 20
     arrival.answer()
     assert (await asking).status == 200
+
+
+async def test_a_large_request_is_translated_while_others_are_served(
+    make_gateway: MakeGateway, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The translation of the large one waits for the answer to the small one."""
+    answered = threading.Event()
+
+    def patient(envelope: Envelope, **options: Any) -> bytes:
+        assert len(envelope.body) < LARGE_BYTES or answered.wait(SECONDS)
+        return to_openai(envelope, **options)
+
+    monkeypatch.setattr("gateway.web.admission.to_openai", patient)
+    gateway = await make_gateway(dialect="openai")
+    large = await gateway.stream(ask("x" * LARGE_BYTES))
+    small = await gateway.stream(ask())
+    (await upstream.arrival()).answer()
+    check_wire(await small.whole())
+    answered.set()
+    (await upstream.arrival(2)).answer()
+    check_wire(await large.whole())
 
 
 async def test_the_sum_of_waiting_bodies_is_bounded(
