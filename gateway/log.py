@@ -6,6 +6,7 @@ Never prompts, never keys: a line is made of an ``ExchangeRecord``, which holds 
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import re
 import sys
@@ -61,8 +62,10 @@ def _plain(value: object) -> str:
         return "-"
     if not isinstance(value, str):
         return str(value)
-    safe = value.isprintable() and not UNSAFE.search(value)
-    return value if safe else msgspec.json.encode(value).decode()
+    printable = value.isprintable()
+    if printable and not UNSAFE.search(value):
+        return value
+    return json.dumps(value, ensure_ascii=not printable)  # terminals obey U+009B, editors U+2028
 
 
 def set_up_logging(form: str) -> None:

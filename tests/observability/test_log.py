@@ -119,6 +119,15 @@ async def test_what_a_client_made_up_cannot_forge_a_line_or_a_field(
     assert line.count(" outcome=rejected ") == 1
 
 
+async def test_what_a_client_made_up_cannot_command_a_terminal(
+    make_gateway: Any, lines: Kept
+) -> None:
+    surface = await make_gateway()
+    await surface.post(ask(model="\x1b[31m \x9b31m \u2028 \u202e"))
+    (line,) = lines.text
+    assert line.isprintable()
+
+
 async def test_the_id_of_a_trusted_proxy_is_taken_over_if_it_is_well_formed(
     make_gateway: Any, lines: Kept
 ) -> None:
