@@ -29,9 +29,9 @@ MAX_TEXT: Final = 500
 
 #: What tells of the servers behind the gateway: a URL, an address, a port of a host, a key.
 INTERNAL: Final = re.compile(
-    r"\b[a-z][a-z0-9+.-]*://[^\s'\"]+"
+    r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*+://[^\s'\"]+"
     r"|\b\d{1,3}(?:\.\d{1,3}){3}\b(?::\d+)?"
-    r"|\b[a-z0-9-]+(?:\.[a-z0-9-]+)*:\d{2,5}\b"
+    r"|(?<![a-z0-9.-])[a-z0-9][a-z0-9.-]*+:\d{2,5}\b"
     r"|\[[0-9a-f:]*:[0-9a-f:]*\](?::\d+)?"
     r"|\bBearer\s+\S+|\b(?:sk|hf|key)[-_][\w-]{4,}",
     re.IGNORECASE,
