@@ -27,9 +27,9 @@ from gateway.web.watch import WATCH, Watch
 log = logging.getLogger("gateway")
 
 MAX_HEADER_BYTES = 16384
-MAX_HEADERS = 100
-"""Each is as much as common servers take, and together what one stranger's connection may cost:
-1.6 MB, since aiohttp bounds neither their sum nor the time they take."""
+MAX_HEADERS = 256
+"""More than any client sends, and together what one stranger's connection may cost:
+4 MB, since aiohttp bounds neither their sum nor the time they take."""
 LAST_FRAMES_SECONDS = 2.0
 """What interrupted exchanges get for writing their error frame."""
 
