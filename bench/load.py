@@ -39,6 +39,7 @@ class Client(asyncio.Protocol):
         self._over = over
         self._tail = b""
         self._begun = time.monotonic_ns()
+        self._sized = False
         self._ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -49,12 +50,13 @@ class Client(asyncio.Protocol):
         now = time.monotonic_ns()
         if not self._tail:
             self._tally.first_ns.append(now - self._begun)
+            self._sized = LENGTH.search(data) is not None  # servers write their head in one piece
         data = self._tail[-400:] + data if len(data) < 400 else data
         found = STAMP.findall(data)
         if found and len(self._tally.latency_ns) < SAMPLES and data is not self._tail:
             self._tally.latency_ns.append(now - int(found[-1][0] or found[-1][1]))
         self._tail = data
-        if data.endswith(b"0\r\n\r\n") or (LENGTH.search(data) and data.endswith(b"}")):
+        if data.endswith(b"0\r\n\r\n") or (self._sized and data.endswith(b"}")):
             self._ended = True
             self._transport.close()
 
