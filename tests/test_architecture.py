@@ -58,6 +58,7 @@ AIOHTTP: dict[str, set[str]] = {
     "aiohttp.hdrs": {"web", "upstream", "app"},
     "aiohttp.typedefs": {"web", "upstream", "app"},
     "aiohttp.http_exceptions": {"web", "upstream"},
+    "aiohttp.http_writer": {"web"},
     "aiohttp": {"upstream"},
 }
 

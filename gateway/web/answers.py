@@ -159,7 +159,7 @@ class StreamedAnswer:
             if not frames:
                 return step.phase is Phase.OPEN
             patience.until = now + self._tick
-            return self._client.send_at_once(frames) and step.phase is Phase.OPEN
+            return self._client.send_at_once(frames, now) and step.phase is Phase.OPEN
 
         while step.phase is not Phase.COMPLETE:
             await self._relay_piece(await call.read(), step, patience)

@@ -12,7 +12,7 @@ import asyncio
 import enum
 
 from aiohttp import web
-from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_writer import StreamWriter
 from multidict import CIMultiDict
 
 STREAM_HEADERS = {
@@ -20,9 +20,6 @@ STREAM_HEADERS = {
     "Cache-Control": "no-cache, no-transform",
     "X-Accel-Buffering": "no",
 }
-
-CHUNK_FRAMING_BYTES = 20
-"""What HTTP's chunked coding adds to a write, at most."""
 
 
 class ClientStalled(Exception):
@@ -58,7 +55,7 @@ class ClientStream:
         self._loop = loop
         self._write_timeout = write_timeout
         self._max_buffered = max_buffered
-        self._writer: AbstractStreamWriter | None = None
+        self._writer: StreamWriter | None = None
         self._transport: asyncio.Transport | None = None
         self._accepted = 0
         self._stuck_since: float | None = None
@@ -75,9 +72,11 @@ class ClientStream:
             raise ClientGone
         transport.set_write_buffer_limits(high=self._max_buffered)
         try:
-            self._writer = await response.prepare(self._request)
+            writer = await response.prepare(self._request)
         except ConnectionError as error:
             raise ClientGone from error
+        assert isinstance(writer, StreamWriter)
+        self._writer = writer
         self._transport = transport
         self.response = response
         self.state = StreamState.OPEN
@@ -89,7 +88,7 @@ class ClientStream:
         """
         assert self._writer is not None and self._transport is not None
         try:
-            await self._writer.write(frames, drain=False)  # type: ignore[call-arg]
+            await self._writer.write(frames, drain=False)
         except ConnectionError as error:
             raise ClientGone from error
         self.last_write = self._loop.time()
@@ -105,22 +104,23 @@ class ClientStream:
             self._stuck_since = None
             await self._writer.drain()
 
-    def send_at_once(self, frames: bytes) -> bool:
+    def send_at_once(self, frames: bytes, now: float) -> bool:
         """Writes without a task's turn; whether the client has taken all that was written before.
 
-        If not, the next ``send`` flushes, and waits if it must.  Raises ClientGone.
+        Straight to the socket, in the response's own framing, since the writer costs a coroutine
+        per token; it must have written before, and with it the headers.  If not all was taken,
+        the next ``send`` flushes, and waits if it must.  Raises ClientGone.
         """
-        assert self._writer is not None and self._transport is not None
-        writing = self._writer.write(frames, drain=False)  # type: ignore[call-arg]
-        try:
-            writing.send(None)  # it never waits without draining
-        except StopIteration:
-            pass
-        except ConnectionError as error:
-            raise ClientGone from error
-        self.last_write = self._loop.time()
+        writer, transport = self._writer, self._transport
+        assert writer is not None and transport is not None and writer.output_size
+        if transport.is_closing():
+            raise ClientGone
+        data = b"%x\r\n%s\r\n" % (len(frames), frames) if writer.chunked else frames
+        transport.write(data)
+        writer.output_size += len(data)
+        self.last_write = now
         # asyncio writes at once, uvloop at the end of the loop's turn: this much is no delay yet.
-        if self._transport.get_write_buffer_size() > len(frames) + CHUNK_FRAMING_BYTES:
+        if transport.get_write_buffer_size() > len(data):
             return False
         self._stuck_since = None
         return True
