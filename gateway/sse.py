@@ -130,8 +130,8 @@ class Parser:
 
     def feed(self, data: bytes) -> list[Event]:
         """Raises FrameTooLarge."""
-        events = (parse(frame) for frame in self._splitter.feed(data))
-        return [event for event in events if event is not None]
+        frames = self._splitter.feed(data)
+        return [event for frame in frames if (event := parse(frame)) is not None]
 
     def take_rest(self) -> bytes:
         """What stands behind the last blank line."""

@@ -174,7 +174,7 @@ def is_thought(part: object) -> bool:
 def reasoning_of(delta: Delta) -> str:
     """Some servers say the same twice, under both names; one of them is enough."""
     for said in (delta.reasoning_content, delta.reasoning, delta.reasoning_details):
-        if text := text_of(said):
+        if said and (text := text_of(said)):
             return text
     if isinstance(delta.content, list):
         return "".join(map(thought_text, filter(is_thought, delta.content)))

@@ -10,7 +10,13 @@ import enum
 from typing import Final, NamedTuple
 
 
-class State(enum.Enum):
+class Word(enum.Enum):
+    """One of the table's words.  Enum's own hash is written in Python, and asked twice a token."""
+
+    __hash__ = object.__hash__
+
+
+class State(Word):
     """What the client has been told last."""
 
     START = "start"
@@ -24,7 +30,7 @@ class State(enum.Enum):
     """``message_stop`` or ``error``."""
 
 
-class Input(enum.Enum):
+class Input(Word):
     """What an upstream can mean."""
 
     BEGIN = "begin"
@@ -41,7 +47,7 @@ class Input(enum.Enum):
     """It will never be."""
 
 
-class Action(enum.Enum):
+class Action(Word):
     """One frame each, in the order of the list they stand in."""
 
     START_MESSAGE = "message_start"

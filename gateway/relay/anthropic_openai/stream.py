@@ -182,9 +182,11 @@ class OpenAIStream:
 
     def _take_delta(self, delta: Delta) -> None:
         order = self._order
-        order.say(Input.THINKING, reasoning_of(delta))
-        order.say(Input.TEXT, text_of(delta.content))
-        if refusal := text_of(delta.refusal):
+        if thinking := reasoning_of(delta):
+            order.say(Input.THINKING, thinking)
+        if delta.content:
+            order.say(Input.TEXT, text_of(delta.content))
+        if delta.refusal and (refusal := text_of(delta.refusal)):
             self._refused = True
             order.say(Input.TEXT, refusal)
         if delta.tool_calls or delta.function_call:
