@@ -44,7 +44,7 @@ class Watch:
         self._history: deque[dict[str, object]] = deque(
             maxlen=int(HISTORY_SECONDS / SAMPLE_SECONDS)
         )
-        self._exchanges: deque[tuple[ExchangeRecord, float]] = deque(maxlen=RECENT)
+        self._exchanges: deque[dict[str, object]] = deque(maxlen=RECENT)
         self._viewers: set[asyncio.Queue[bytes]] = set()
         self._sample_at = 0.0
         self._stalled: set[str] = set()
@@ -62,18 +62,19 @@ class Watch:
             self._drop(viewer)
 
     def see(self, record: ExchangeRecord) -> None:
-        """An observer: remembers an exchange that has ended."""
-        ended_at = time.time()
-        self._exchanges.appendleft((record, ended_at))
+        """An observer: remembers an exchange that has ended, as a picture: its record's error
+        would keep the whole request with it."""
+        exchange = exchange_view(record, time.time())
+        self._exchanges.appendleft(exchange)
         if self._viewers:
-            self._tell("exchange", exchange_view(record, ended_at))
+            self._tell("exchange", exchange)
 
     def picture(self, *, most_tickets: int | None = None) -> dict[str, object]:
         """Everything: the lines, the history (oldest first), the exchanges (latest first)."""
         return {
             **snapshot(self._gateway, most_tickets=most_tickets),
             "history": {"every_seconds": SAMPLE_SECONDS, "samples": list(self._history)},
-            "exchanges": [exchange_view(*ended) for ended in self._exchanges],
+            "exchanges": list(self._exchanges),
         }
 
     async def frames(self) -> AsyncIterator[bytes]:

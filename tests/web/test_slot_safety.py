@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import weakref
 
 import pytest
 from aiohttp.http_writer import StreamWriter
@@ -57,6 +59,22 @@ async def test_the_next_request_goes_up_before_the_one_that_ended_is_tidied_up(
     await running.whole()
     await gateway.until(lambda: "tidied" in happened)
     assert happened[:2] == ["sent", "tidied"]
+
+
+async def test_nothing_of_a_failed_request_is_kept_behind_it(
+    make_gateway: MakeGateway, upstream: ScriptedUpstream
+) -> None:
+    """An exception holds its frames, and they the request with its prompt."""
+    errors: list[weakref.ref[Exception]] = []
+    gateway = await make_gateway()
+    gateway.service.gateway.observers.add(lambda record: errors.append(weakref.ref(record.error)))
+    stream = await gateway.stream(ask())
+    (await upstream.arrival()).reset()
+    await gateway.until(lambda: errors)
+    stream.close()
+    await gateway.free()
+    gc.collect()
+    assert errors[0]() is None
 
 
 async def test_an_upstream_and_a_client_that_die_together_give_one_slot_back_once(
