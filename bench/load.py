@@ -69,7 +69,7 @@ class Client(asyncio.Protocol):
 
 async def main() -> None:
     options = json.loads(sys.argv[1])
-    body = json.dumps(options["body"]).encode()
+    body = json.dumps(options["body"], separators=(",", ":")).encode()  # as SDKs write it
     head = f"POST {options['path']} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
     head += "".join(f"{name}: {value}\r\n" for name, value in options.get("headers", {}).items())
     request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body

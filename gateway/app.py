@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -205,11 +204,3 @@ async def running(config: Config) -> AsyncIterator[Service]:
         yield service
     finally:
         await service.close()
-
-
-def collect_garbage_seldom() -> None:
-    """An exchange leaves next to nothing behind that only the collector can free, and looking
-    for it stops every stream: through all that start-up made never again, else less often."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 20)

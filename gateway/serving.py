@@ -12,7 +12,8 @@ import signal
 import sys
 from collections.abc import Callable
 
-from gateway.app import Service, collect_garbage_seldom, running
+from gateway import memory
+from gateway.app import Service, running
 from gateway.config import Config, changes
 from gateway.errors import ConfigError
 from gateway.files import explain_exhaustion
@@ -40,7 +41,7 @@ async def serve(config: Config, read: Callable[[], Config], *, supervised: bool 
     if supervised:
         loop.add_reader(sys.stdin, end_with_supervisor, loop, signals)
     async with running(config) as service:
-        collect_garbage_seldom()
+        memory.settle()
         log.info("listening on %s", service.addresses)
         while await signals.get() is signal.SIGHUP:
             await reload(service, config, read)

@@ -31,7 +31,8 @@ MAY_USE: dict[str, set[str]] = {
     },
     "app": {"*"},
     "files": set(),
-    "serving": {"app", "config", "errors", "files"},
+    "memory": set(),
+    "serving": {"app", "config", "errors", "files", "memory"},
     "supervisor": set(),
     "__main__": {"supervisor", "serving", "config", "errors", "files", "log", "top", "discover"},
     # beside it: tools that talk to gateways or servers from outside

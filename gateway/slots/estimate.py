@@ -13,7 +13,7 @@ Nothing is said before enough is measured.
 from __future__ import annotations
 
 import random
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heapreplace
@@ -65,21 +65,25 @@ class Forecast(NamedTuple):
 
 
 class HoldTimes:
-    """The latest hold times, sorted."""
+    """The latest hold times.  Noting one is all that an exchange pays for."""
 
     def __init__(self) -> None:
-        self._latest: deque[float] = deque()
-        self.sorted: list[float] = []
+        self._latest: deque[float] = deque(maxlen=REMEMBERED)
+        self._sorted: list[float] | None = None
 
     def add(self, seconds: float) -> None:
         self._latest.append(seconds)
-        insort(self.sorted, seconds)
-        if len(self._latest) > REMEMBERED:
-            del self.sorted[bisect_right(self.sorted, self._latest.popleft()) - 1]
+        self._sorted = None
+
+    @property
+    def sorted(self) -> list[float]:
+        if self._sorted is None:
+            self._sorted = sorted(self._latest)
+        return self._sorted
 
     @property
     def known(self) -> bool:
-        return len(self.sorted) >= ENOUGH
+        return len(self._latest) >= ENOUGH
 
     def rests(self, held: float) -> list[float]:
         """How much longer, for a slot that is held since ``held`` seconds."""

@@ -72,10 +72,14 @@ class Fifo:
         number = self._last_number
         if refusal := self._refusal(client):
             return number, self._end_all([(number, refusal)], moved=False)
+        if not self._line and len(self._leases) < self.slots:
+            self._leases[number] = Lease(client, model, joined_at=now, granted_at=now)
+            self.outcomes[Outcome.GRANTED] += 1
+            return number, Effects((number,))
         self._waiting[number] = Waiting(client, model, now)
         self._line.append(number)
         self._waiting_of_client[client] += 1
-        return number, Effects(self._grant(now))
+        return number, NOTHING
 
     def leave(self, number: int, now: float) -> Effects:
         """Gives up waiting, or releases the slot, or does nothing if the ticket is gone."""

@@ -113,9 +113,11 @@ class UpstreamCall:
             allow_redirects=False,
         )
 
-    def _payload(self) -> bytes | io.BytesIO:
+    def _payload(self) -> aiohttp.BytesPayload | io.BytesIO:
         """A large body in portions: written in one go it would block the event loop."""
-        return self._body if len(self._body) < LARGE_BYTES else io.BytesIO(self._body)
+        if len(self._body) < LARGE_BYTES:
+            return aiohttp.BytesPayload(self._body)  # aiohttp would look for it in its registry
+        return io.BytesIO(self._body)
 
     # --- the answer ----------------------------------------------------------------------------
 

@@ -85,6 +85,9 @@ class StreamedAnswer:
         )
         self._headers: CIMultiDict[str] = CIMultiDict({"request-id": record.request_id})
         self._step: Step | None = None
+        self._last_frames = b""
+        """Behind them nothing comes.  They are written with the response's end, once the slot is
+        given back: whoever gets it has waited longer."""
         self._last_read = 0.0
         self._ending_at: float | None = None
 
@@ -142,7 +145,7 @@ class StreamedAnswer:
                     await self._relay_bytes(call, step, patience)
             except TimeoutError:
                 if self._ending_at is not None and self._loop.time() >= self._ending_at:
-                    await self._send(step.finish())
+                    self._last_frames = step.finish()
                 else:
                     await self._bridge_silence()
 
@@ -156,6 +159,9 @@ class StreamedAnswer:
         def pass_on(data: bytes) -> bool:
             self._last_read = now = self._loop.time()
             frames = step.feed(data) if data else b""
+            if step.phase is Phase.COMPLETE:
+                self._last_frames = frames
+                return False
             if not frames:
                 return step.phase is Phase.OPEN
             patience.until = now + self._tick
@@ -173,7 +179,9 @@ class StreamedAnswer:
         if self._record.first_byte_at is None:
             self._record.first_byte_at = now
         frames = step.feed(data) if data else step.finish()
-        if frames:
+        if step.phase is Phase.COMPLETE:
+            self._last_frames = frames
+        elif frames:
             await self._send(frames)
             patience.until = now + self._tick
         self._note_ending(step, patience)
@@ -215,16 +223,16 @@ class StreamedAnswer:
             await self._client.send(frames)
 
     async def finish(self) -> web.StreamResponse:
-        await self._client.finish()
+        await self._send(b"")
+        await self._client.finish(self._last_frames)
         assert self._client.response is not None
         return self._client.response
 
     async def fail(self, error: GatewayError) -> web.StreamResponse:
         if self._step is not None:
-            frames = self._step.abort(error)
+            self._last_frames += self._step.abort(error)
         else:
-            frames = error_frame(error, self._record.request_id)
-        await self._send(frames)
+            self._last_frames += error_frame(error, self._record.request_id)
         return await self.finish()
 
 

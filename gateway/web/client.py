@@ -22,6 +22,9 @@ STREAM_HEADERS = {
 }
 
 
+MOST_AT_ONCE = 65536
+
+
 class ClientStalled(Exception):
     """The client has stopped reading; its connection is already aborted."""
 
@@ -141,20 +144,24 @@ class ClientStream:
             raise ClientStalled
         self._accepted = accepted
 
-    async def finish(self) -> None:
-        """Hands over what is still buffered, then the end of the body.
+    async def finish(self, last_frames: bytes = b"") -> None:
+        """Hands over what is still buffered, then ``last_frames`` and the end of the body, which
+        mostly travel together.
 
         Raises ClientGone, ClientStalled.
         """
         if self.state is not StreamState.OPEN:
             return
         assert self._transport is not None and self.response is not None
+        if len(last_frames) > MOST_AT_ONCE:
+            await self.send(last_frames)  # which watches a slow reader more closely
+            last_frames = b""
         if self._transport.get_write_buffer_size():
             self._transport.set_write_buffer_limits(high=0)
             await self._flush()
         try:
             async with asyncio.timeout(self._write_timeout):
-                await self.response.write_eof()
+                await self.response.write_eof(last_frames)
         except ConnectionError as error:
             raise ClientGone from error
         except TimeoutError as error:

@@ -29,7 +29,7 @@ class _Handler(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._messages:
+        if self._messages and (self._current_request is not None or len(self._messages) > 1):
             # A turn later: a handler that has just been woken has its request by then.
             self._loop.call_soon(self._break_unfinished_body)
 

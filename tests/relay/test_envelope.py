@@ -160,6 +160,31 @@ def test_a_name_given_twice_reaches_the_upstream_once(second: bytes) -> None:
     assert [value for name, value in pairs if name == "model"] == ["cheap"]
 
 
+NAMES = st.sampled_from(['"model"', '"mod\\u0065l"', '"x"', '"\\u00fc"', '"ü"', '"messages2"'])
+VALUES = st.sampled_from(['"m"', '"a, b"', "1", "1e3", "[1, 2]", '{"model":"m"}', "null"])
+BLANKS = st.sampled_from(["", " ", "\n  "])
+
+
+@given(st.lists(st.tuples(NAMES, VALUES, BLANKS)), BLANKS)
+def test_no_spelling_of_a_double_name_reaches_the_upstream(
+    extra: list[tuple[str, str, str]], blank: str
+) -> None:
+    """However it is escaped, whatever blanks stand around it."""
+    fields = [f'"messages":{blank}[{{"role":"user","content":"hi"}}]', '"max_tokens":64']
+    fields += [f"{name}:{between}{value}" for name, value, between in extra]
+    sent = ("{" + f",{blank}".join([*fields, '"model":"m"']) + blank + "}").encode()
+    try:
+        native = parse_envelope(sent).for_native("m", None)
+    except InvalidRequest:
+        return  # a model that is no text does not reach anybody
+    names = [name for name, _ in json.loads(native, object_pairs_hook=list)]
+    assert sorted(names) == sorted(
+        {json.loads(field.partition(":")[0]) for field in fields} | {"model"}
+    )
+    if len(names) == len(fields) + 1 and not any("\\" in name for name, _, _ in extra):
+        assert native is sent
+
+
 def test_a_long_prompt_is_not_unpacked() -> None:
     """A thousand blocks cost little more than reading over them once."""
     blocks = [{"type": "text", "text": "word " * 200, "n": [1, 2, 3]} for _ in range(1000)]
