@@ -11,7 +11,7 @@ import functools
 import io
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import aiohttp
 from multidict import CIMultiDict
@@ -25,19 +25,24 @@ from gateway.upstream.session import UpstreamSession
 LARGE_BYTES = 1 << 20
 
 
+class Request(NamedTuple):
+    """What is posted; forgotten as soon as it has been answered, for streams last long."""
+
+    url: URL
+    headers: CIMultiDict[str]
+    body: bytes
+
+    def payload(self) -> aiohttp.BytesPayload | io.BytesIO:
+        """A large body in portions: written in one go it would block the event loop."""
+        if len(self.body) < LARGE_BYTES:
+            return aiohttp.BytesPayload(self.body)  # aiohttp would look for it in its registry
+        return io.BytesIO(self.body)
+
+
 class UpstreamCall:
     """``name`` is the upstream's public name: errors never show its address."""
 
-    __slots__ = (
-        "_body",
-        "_headers",
-        "_name",
-        "_response",
-        "_sending",
-        "_session",
-        "_timeout",
-        "_url",
-    )
+    __slots__ = ("_name", "_request", "_response", "_sending", "_session", "_timeout")
 
     def __init__(
         self,
@@ -51,9 +56,7 @@ class UpstreamCall:
     ) -> None:
         self._session = session
         self._name = name
-        self._url = url
-        self._headers = headers
-        self._body = body
+        self._request: Request | None = Request(url, headers, body)
         self._timeout = timeout_of(connect_seconds)
         self._response: aiohttp.ClientResponse | None = None
         self._sending: asyncio.Task[object] | None = None
@@ -86,11 +89,12 @@ class UpstreamCall:
             self._response = await self._post()
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
             raise self._explain(error) from error
+        self._request = self._sending = None
 
     def begin_sending(self) -> asyncio.Task[object]:
         """``send`` as a task of this call's own, while an exchange has things to say."""
-        self._sending = self._session.loop.create_task(self.send())
-        return self._sending
+        self._sending = sending = self._session.loop.create_task(self.send())
+        return sending
 
     async def _post(self) -> aiohttp.ClientResponse:
         """Posts; once more if a pooled connection turns out to be closed at its other end.
@@ -105,19 +109,15 @@ class UpstreamCall:
             return await self._post_over(self._session.fresh)
 
     async def _post_over(self, http: aiohttp.ClientSession) -> aiohttp.ClientResponse:
+        request = self._request
+        assert request is not None, "the call has been answered"
         return await http.post(
-            self._url,
-            data=self._payload(),
-            headers=self._headers,
+            request.url,
+            data=request.payload(),
+            headers=request.headers,
             timeout=self._timeout,
             allow_redirects=False,
         )
-
-    def _payload(self) -> aiohttp.BytesPayload | io.BytesIO:
-        """A large body in portions: written in one go it would block the event loop."""
-        if len(self._body) < LARGE_BYTES:
-            return aiohttp.BytesPayload(self._body)  # aiohttp would look for it in its registry
-        return io.BytesIO(self._body)
 
     # --- the answer ----------------------------------------------------------------------------
 

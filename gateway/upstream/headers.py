@@ -8,19 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from multidict import CIMultiDict, MultiMapping
+from multidict import CIMultiDict, MultiMapping, istr
 
 import gateway as package
 from gateway.config import Dialect
 
+# Names of the type that multidicts keep: of any other they make a copy for each request.
+ACCEPT = istr("Accept")
+ACCEPT_ENCODING = istr("Accept-Encoding")
+AUTHORIZATION = istr("Authorization")
+CONTENT_TYPE = istr("Content-Type")
+USER_AGENT = istr("User-Agent")
+REQUEST_ID = istr("X-Request-Id")
+API_KEY = istr("x-api-key")
+VERSION = istr("anthropic-version")
+
 #: What a native upstream is told of the client's request, beside what the gateway sets itself.
-UP_NATIVE = ("anthropic-version", "anthropic-beta")
+UP_NATIVE = (VERSION, istr("anthropic-beta"))
 
 #: The contract's newest date that every server we know accepts; a client may omit the header,
 #: a native upstream may insist on it.
 DEFAULT_VERSION = "2023-06-01"
 
-USER_AGENT = f"gateway/{package.__version__}"
+OURSELVES = f"gateway/{package.__version__}"
 
 #: What a client is told of a native upstream's answer.
 DOWN_NATIVE_PREFIXES = ("anthropic-ratelimit-",)
@@ -40,17 +50,17 @@ def to_upstream(
     understand what the upstream chose.  The credential is the gateway's own or none.
     """
     headers: CIMultiDict[str] = CIMultiDict()
-    headers["Content-Type"] = "application/json"
-    headers["Accept"] = "text/event-stream" if stream else "application/json"
-    headers["Accept-Encoding"] = "identity"
-    headers["User-Agent"] = USER_AGENT
-    headers["X-Request-Id"] = request_id
+    headers[CONTENT_TYPE] = "application/json"
+    headers[ACCEPT] = "text/event-stream" if stream else "application/json"
+    headers[ACCEPT_ENCODING] = "identity"
+    headers[USER_AGENT] = OURSELVES
+    headers[REQUEST_ID] = request_id
     if api_key:
-        headers["Authorization"] = f"Bearer {api_key}"
+        headers[AUTHORIZATION] = f"Bearer {api_key}"
     if dialect is Dialect.ANTHROPIC:
         if api_key:
-            headers["x-api-key"] = api_key
-        headers["anthropic-version"] = DEFAULT_VERSION
+            headers[API_KEY] = api_key
+        headers[VERSION] = DEFAULT_VERSION
         for name in UP_NATIVE:
             value = ", ".join(client_headers.getall(name, ()))
             if value and is_plain(value):

@@ -25,6 +25,7 @@ from gateway.web.admission import Admitted
 from gateway.web.client import ClientStream, StreamState
 from gateway.web.frames import KEEP_ALIVE, PING, queue_frame
 from gateway.web.gateway import Gateway
+from gateway.web.identity import REQUEST_ID_HEADER
 from gateway.web.record import ExchangeRecord
 from gateway.web.replies import json_reply
 
@@ -83,7 +84,7 @@ class StreamedAnswer:
             write_timeout=config.client.write_timeout_seconds,
             max_buffered=config.client.max_buffered_bytes,
         )
-        self._headers: CIMultiDict[str] = CIMultiDict({"request-id": record.request_id})
+        self._headers: CIMultiDict[str] = CIMultiDict({REQUEST_ID_HEADER: record.request_id})
         self._step: Step | None = None
         self._last_frames = b""
         """Behind them nothing comes.  They are written with the response's end, once the slot is
@@ -249,7 +250,7 @@ class WholeAnswer:
         self._admitted = admitted
         self._record = record
         self._timeouts = admitted.upstream.config.timeouts
-        self._headers: CIMultiDict[str] = CIMultiDict({"request-id": record.request_id})
+        self._headers: CIMultiDict[str] = CIMultiDict({REQUEST_ID_HEADER: record.request_id})
         self.response: web.Response | None = None
 
     async def wait(self, ticket: Ticket) -> None:

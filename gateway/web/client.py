@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import enum
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.http_writer import StreamWriter
-from multidict import CIMultiDict
+from multidict import CIMultiDict, istr
 
 STREAM_HEADERS = {
-    "Content-Type": "text/event-stream; charset=utf-8",
-    "Cache-Control": "no-cache, no-transform",
-    "X-Accel-Buffering": "no",
+    hdrs.CONTENT_TYPE: "text/event-stream; charset=utf-8",
+    hdrs.CACHE_CONTROL: "no-cache, no-transform",
+    istr("X-Accel-Buffering"): "no",
 }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address
 
 from aiohttp import web
+from multidict import istr
 
 from gateway.config import AuthKey
 from gateway.errors import NotAuthenticated
@@ -18,6 +19,8 @@ Networks = Sequence[IPv4Network | IPv6Network]
 
 REQUEST_ID = web.RequestKey("REQUEST_ID", str)
 """Where the middleware keeps the id that header, error body and log line share."""
+
+REQUEST_ID_HEADER = istr("request-id")
 
 _WELL_FORMED_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 

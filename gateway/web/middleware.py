@@ -8,7 +8,7 @@ from aiohttp.typedefs import Handler
 from gateway.errors import GatewayError, InvalidRequest
 from gateway.web.admission import refuse_large
 from gateway.web.gateway import GATEWAY
-from gateway.web.identity import REQUEST_ID, client_of, request_id_of
+from gateway.web.identity import REQUEST_ID, REQUEST_ID_HEADER, client_of, request_id_of
 from gateway.web.replies import error_reply, of_exception
 
 
@@ -21,7 +21,7 @@ async def identify_and_explain(request: web.Request, handler: Handler) -> web.St
     except Exception as error:
         response = error_reply(of_exception(error, request, request_id), request_id)
     if not response.prepared:
-        response.headers.setdefault("request-id", request_id)
+        response.headers.setdefault(REQUEST_ID_HEADER, request_id)
         if request.content.exception() is not None:
             response.force_close()
     return response

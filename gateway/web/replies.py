@@ -16,6 +16,7 @@ from gateway.errors import (
     RequestTooLarge,
 )
 from gateway.web.frames import error_body
+from gateway.web.identity import REQUEST_ID_HEADER
 
 log = logging.getLogger("gateway")
 
@@ -24,7 +25,7 @@ MAX_RETRY_AFTER = 59
 
 
 def error_reply(error: GatewayError, request_id: str) -> web.Response:
-    headers = {"request-id": request_id}
+    headers: dict[str, str] = {REQUEST_ID_HEADER: request_id}
     if error.retry_after is not None:
         headers["retry-after"] = str(max(1, error.retry_after))
     return web.Response(

@@ -6,7 +6,7 @@ import pytest
 from multidict import CIMultiDict
 
 from gateway.config import Dialect
-from gateway.upstream.headers import USER_AGENT, retry_after, to_client, to_upstream
+from gateway.upstream.headers import OURSELVES, retry_after, to_client, to_upstream
 
 FROM_A_CLIENT: CIMultiDict[str] = CIMultiDict(
     {
@@ -37,7 +37,7 @@ def up(dialect: Dialect, api_key: str | None) -> dict[str, str]:
 def test_an_openai_upstream_learns_nothing_of_the_client() -> None:
     assert up(Dialect.OPENAI, None) == {
         "content-type": "application/json",
-        "user-agent": USER_AGENT,
+        "user-agent": OURSELVES,
         "accept": "text/event-stream",
         "accept-encoding": "identity",
         "x-request-id": "req_1",
