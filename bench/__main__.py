@@ -11,11 +11,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bench.line import measure_line
-from bench.measures import MEASURES, Numbers
+from bench.measures import MEASURES, Numbers, memory_per_stream
 from bench.systems import ENDS_CPU, Process, System, free_port, start, wait_for
 
 SYSTEMS = ("direct", "nginx", "haproxy", "gateway", "gateway (uvloop)")
 WITH_A_LINE = ("haproxy", "gateway", "gateway (uvloop)")
+STREAMS = 1000
 LINES = {"1,000 waiting": 1000, "10,000 waiting": 9000}
 """Ten thousand, as far as the usual limit of 20,000 open files allows for both ends."""
 
@@ -41,7 +42,8 @@ def main() -> int:
 def compare(options: argparse.Namespace, folder: Path) -> None:
     chosen = [name for name in MEASURES if options.only in name]
     starts = options.only in "start until ready"
-    if not chosen and not starts:
+    memory = options.only in "memory per open stream"
+    if not chosen and not starts and not memory:
         return
     port = free_port()
     stub = Process([sys.executable, "-m", "bench.stub", port], ENDS_CPU, folder / "stub.log")
@@ -55,6 +57,8 @@ def compare(options: argparse.Namespace, folder: Path) -> None:
                 print(f"{name}: {error} is not installed")
         if starts:
             compare_starts([system.name for system in systems if system.process], port, folder)
+        if memory:
+            compare_memory([system.name for system in systems if system.process], port, folder)
         for name in chosen:
             print_row(name, measured(name, systems, 1 if options.quick else options.rounds))
     finally:
@@ -75,6 +79,21 @@ def compare_starts(systems: list[str], stub: int, folder: Path) -> None:
             if system.process:
                 system.process.stop()
         print(f"  {name:18} {statistics.median(taken):6.2f} ({min(taken):.2f}..{max(taken):.2f})")
+
+
+def compare_memory(systems: list[str], stub: int, folder: Path) -> None:
+    """In a process just started: what an earlier load has left free would be used again."""
+    for way, group in (("fifty opened at a time", 50), ("all opened at once", STREAMS)):
+        print(f"\nmemory per open stream, KiB, {STREAMS} open, {way}")
+        for name in systems:
+            taken = []
+            for _ in range(3):
+                system = start(name, stub, folder)
+                taken.append(memory_per_stream(system, streams=STREAMS, group=group))
+                if system.process:
+                    system.process.stop()
+            spread = f"({min(taken):.1f}..{max(taken):.1f})"
+            print(f"  {name:18} {statistics.median(taken):6.1f} {spread}", flush=True)
 
 
 def measured(name: str, systems: list[System], rounds: int) -> dict[str, list[Numbers]]:
@@ -98,12 +117,10 @@ def print_row(name: str, found: dict[str, list[Numbers]]) -> None:
         cells = []
         for unit in rounds[0]:
             values = [numbers[unit] for numbers in rounds]
-            # Memory that a round has left free is used by the next one, which then grows less.
-            typical = max if unit == "kib" else statistics.median
-            value = typical(values)
+            value = statistics.median(values)
             ratio = ""
-            if base and unit in ("us", "kib") and typical(n[unit] for n in base):
-                ratio = f" = {value / typical(n[unit] for n in base):.2f}x"
+            if base and unit == "us":
+                ratio = f" = {value / statistics.median(n[unit] for n in base):.2f}x"
             cells.append(f"{value:8.1f} {unit}{ratio} ({min(values):.1f}..{max(values):.1f})")
         print(f"  {system:18} " + "   ".join(cells), flush=True)
 

@@ -1,7 +1,7 @@
 """The clients of the measurements: ``python -m bench.load JSON``, which prints JSON.
 
 Options: ``port``, ``path``, ``headers``, ``body`` (the request), ``streams`` at one time, ``total``
-of them.
+of them; ``group``: so many begin together, the next ones 50 ms later, otherwise all at once.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ async def main() -> None:
     left = iter(range(options["total"]))
     begun = time.monotonic()
 
-    async def one_after_another() -> None:
+    async def one_after_another(number: int) -> None:
+        await asyncio.sleep(number // options.get("group", options["streams"]) * 0.05)
         for _ in left:
             over = loop.create_future()
             await loop.create_connection(
@@ -88,7 +89,7 @@ async def main() -> None:
             )
             await over
 
-    await asyncio.gather(*(one_after_another() for _ in range(options["streams"])))
+    await asyncio.gather(*(one_after_another(number) for number in range(options["streams"])))
     print(
         json.dumps(
             {
