@@ -15,6 +15,7 @@ PACKAGE = ROOT / "gateway"
 MAY_USE: dict[str, set[str]] = {
     # level 0: nothing of ours above it
     "errors": set(),
+    "heartbeat": set(),
     "patience": set(),
     "sse": {"errors"},
     "config": {"errors"},
@@ -26,7 +27,7 @@ MAY_USE: dict[str, set[str]] = {
     "metrics": {"slots.base"},
     # level 2
     "web": {
-        *("errors", "patience", "sse", "metrics", "config"),
+        *("errors", "heartbeat", "patience", "sse", "metrics", "config"),
         *("slots.base", "upstream", "relay"),
     },
     "app": {"*"},

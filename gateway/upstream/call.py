@@ -6,7 +6,6 @@ closing means the socket, never draining what the upstream still wants to say.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import io
 from collections.abc import Mapping
@@ -42,7 +41,7 @@ class Request(NamedTuple):
 class UpstreamCall:
     """``name`` is the upstream's public name: errors never show its address."""
 
-    __slots__ = ("_name", "_request", "_response", "_sending", "_session", "_timeout")
+    __slots__ = ("_name", "_request", "_response", "_session", "_timeout")
 
     def __init__(
         self,
@@ -59,7 +58,6 @@ class UpstreamCall:
         self._request: Request | None = Request(url, headers, body)
         self._timeout = timeout_of(connect_seconds)
         self._response: aiohttp.ClientResponse | None = None
-        self._sending: asyncio.Task[object] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -74,9 +72,6 @@ class UpstreamCall:
 
     def close(self) -> None:
         """Closes the connection unless its answer has been read to the end.  Idempotent."""
-        if self._sending is not None:
-            self._session.abandon(self._sending)
-            self._sending = None
         if self._response is not None:
             self._response.close()
             self._response = None
@@ -89,12 +84,7 @@ class UpstreamCall:
             self._response = await self._post()
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
             raise self._explain(error) from error
-        self._request = self._sending = None
-
-    def begin_sending(self) -> asyncio.Task[object]:
-        """``send`` as a task of this call's own, while an exchange has things to say."""
-        self._sending = sending = self._session.loop.create_task(self.send())
-        return sending
+        self._request = None
 
     async def _post(self) -> aiohttp.ClientResponse:
         """Posts; once more if a pooled connection turns out to be closed at its other end.

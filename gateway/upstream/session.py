@@ -21,31 +21,14 @@ READ_BUFFER_BYTES = 65536
 
 
 class UpstreamSession:
-    """Owns the session and the requests that were given up before they were answered."""
+    """``http`` for every request, ``fresh`` for the repetition of one."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self._abandoned: set[asyncio.Task[object]] = set()
         self.http = _session(connector(limit=0, keepalive_timeout=IDLE_CONNECTION_SECONDS))
         self.fresh = _session(connector(limit=0, force_close=True))
 
-    def abandon(self, task: asyncio.Task[object]) -> None:
-        """Cancels a request whose exchange is over, and keeps it until it has noticed."""
-        if not task.done():
-            self._abandoned.add(task)
-            task.add_done_callback(self._noticed)
-            task.cancel()
-        elif not task.cancelled():
-            task.exception()
-
-    def _noticed(self, task: asyncio.Task[object]) -> None:
-        self._abandoned.discard(task)
-        if not task.cancelled():
-            task.exception()
-
     async def close(self) -> None:
-        if self._abandoned:
-            await asyncio.wait(self._abandoned)
         await self.http.close()
         await self.fresh.close()
 

@@ -14,6 +14,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from gateway.errors import GatewayError, UpstreamFailed, UpstreamTimeout
+from gateway.heartbeat import Heartbeat
 from gateway.patience import Patience
 from gateway.relay import Phase, Step
 from gateway.relay.dialects import answer_step, stream_step
@@ -31,6 +32,9 @@ from gateway.web.replies import json_reply
 
 ENDING_GRACE_SECONDS = 1.5
 """How long an upstream that has said why it stopped may take for its last frames."""
+
+NEARLY = 0.99
+"""A timer may fire a moment early; what is due then cannot wait for the next one."""
 
 ERROR_BODY_BYTES = 65536
 ERROR_BODY_SECONDS = 10.0
@@ -76,7 +80,10 @@ class StreamedAnswer:
         self._keepalive = config.queue_events.keepalive_seconds
         self._timeouts = admitted.upstream.config.timeouts
         self._tick = min(
-            self._keepalive, self._timeouts.idle_seconds, config.client.write_timeout_seconds / 2
+            self._keepalive,
+            self._timeouts.first_byte_seconds,
+            self._timeouts.idle_seconds,
+            config.client.write_timeout_seconds / 2,
         )
         self._client = ClientStream(
             request,
@@ -114,7 +121,8 @@ class StreamedAnswer:
 
     async def relay(self, call: UpstreamCall) -> None:
         self._last_read = self._client.last_write = self._loop.time()
-        await self._await_headers(call)
+        async with Heartbeat(self._loop, self._tick, self._bridge_silence):
+            await call.send()
         dialect = self._admitted.upstream.config.dialect
         self._headers.update(to_client(dialect, call.headers))
         if call.status != 200:
@@ -130,14 +138,6 @@ class StreamedAnswer:
             await self._relay_body(call, self._step)
         finally:
             self._record.output_tokens = self._step.output_tokens
-
-    async def _await_headers(self, call: UpstreamCall) -> None:
-        sending = call.begin_sending()
-        while not sending.done():
-            await asyncio.wait((sending,), timeout=self._tick)
-            if not sending.done():
-                await self._bridge_silence()
-        sending.result()
 
     async def _relay_body(self, call: UpstreamCall, step: Step) -> None:
         while step.phase is not Phase.COMPLETE:
@@ -204,10 +204,10 @@ class StreamedAnswer:
         now = self._loop.time()
         first = self._record.first_byte_at is None
         limit = self._timeouts.first_byte_seconds if first else self._timeouts.idle_seconds
-        if now - self._last_read >= limit:
+        if now - self._last_read >= limit * NEARLY:
             raise silent_for(self._admitted.upstream.name, limit, first=first)
         self._client.check()
-        if now - self._client.last_write < self._keepalive * 0.99:
+        if now - self._client.last_write < self._keepalive * NEARLY:
             return
         step = self._step
         if step is None or step.phase is Phase.EMPTY:

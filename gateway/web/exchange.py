@@ -177,10 +177,10 @@ class Exchange:
 async def let_the_next_begin() -> None:
     """Whoever has just been given our slot sends its request before we tidy up behind ourselves.
 
-    It wakes in the event loop's next turn, calls the upstream in the second, and before Python
-    3.12 its body is written in a third.
+    It wakes in the event loop's next turn and calls the upstream; before Python 3.12 aiohttp
+    writes the body in the turn after that.
     """
-    for _ in range(3):
+    for _ in range(2):
         await asyncio.sleep(0)
 
 

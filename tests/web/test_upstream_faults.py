@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gzip
 import json
 import zlib
@@ -157,6 +158,24 @@ async def test_no_first_byte_is_a_timeout(
     events = check_wire(await stream.whole())
     assert events[-1]["error"]["type"] == "timeout_error"
     await next_one_runs(gateway, upstream)
+
+
+@pytest.mark.parametrize("opens", [False, True])
+async def test_patience_with_the_first_byte_does_not_depend_on_the_keep_alive(
+    make_gateway: MakeGateway, upstream: ScriptedUpstream, opens: bool
+) -> None:
+    gateway = await make_gateway(timeouts={"first_byte_seconds": 0.3})
+    config = gateway.service.config
+    seldom = dataclasses.replace(config.queue_events, keepalive_seconds=60)
+    patient = dataclasses.replace(config.client, write_timeout_seconds=600)
+    await gateway.service.reload(dataclasses.replace(config, queue_events=seldom, client=patient))
+    asking = asyncio.create_task(gateway.post(ask()))
+    arrival = await upstream.arrival()
+    if opens:
+        arrival.open()
+    async with asyncio.timeout(10):
+        reply = await asking
+    assert "timeout_error" in reply.body.decode()
 
 
 async def test_silence_in_the_stream_is_bridged_and_then_a_timeout(
