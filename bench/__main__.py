@@ -14,8 +14,10 @@ from bench.line import measure_line
 from bench.measures import MEASURES, Numbers, memory_per_stream
 from bench.systems import ENDS_CPU, Process, System, free_port, start, wait_for
 
-SYSTEMS = ("direct", "nginx", "haproxy", "gateway", "gateway (uvloop)")
-WITH_A_LINE = ("haproxy", "gateway", "gateway (uvloop)")
+GATEWAYS = ("gateway", "gateway (uvloop)")
+FLOORS = ("floor", "floor (uvloop)")
+SYSTEMS = ("direct", "nginx", "haproxy", *FLOORS, *GATEWAYS)
+WITH_A_LINE = ("haproxy", *FLOORS, *GATEWAYS)
 STREAMS = 1000
 LINES = {"1,000 waiting": 1000, "10,000 waiting": 9000}
 """Ten thousand, as far as the usual limit of 20,000 open files allows for both ends."""

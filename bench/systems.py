@@ -161,6 +161,8 @@ def start(name: str, stub: int, folder: Path, slots: int | None = None, path: st
         cap = f" maxconn {slots}" if slots else ""
         (folder / "haproxy.cfg").write_text(HAPROXY.format(port=port, stub=stub, cap=cap))
         command = [find("haproxy"), "-db", "-f", folder / "haproxy.cfg"]
+    elif name.startswith("floor"):
+        return start_floor(name, port, stub, folder, slots or 4000, path)
     elif name in PEERS:
         return start_peer(name, port, stub, folder)
     else:
@@ -179,6 +181,14 @@ def start_peer(name: str, port: int, stub: int, folder: Path) -> System:
     system.models, system.headers = found.models, found.headers
     system.share = 0.25
     return system
+
+
+def start_floor(name: str, port: int, stub: int, folder: Path, slots: int, path: str) -> System:
+    loop = "uvloop" if "uvloop" in name else "asyncio"
+    upstream = f"http://127.0.0.1:{stub}{path}"
+    command = [sys.executable, "-m", "bench.floor", port, upstream, loop, slots]
+    process = Process(command, PROXY_CPU, folder / f"{name}.log")
+    return System(name, port, process, wait_for(port))
 
 
 def start_gateway(name: str, port: int, stub: int, folder: Path, slots: int, path: str) -> System:

@@ -12,7 +12,7 @@ from typing import Protocol
 from gateway.slots.ticket import PoolTicket
 
 SWEEP_SECONDS = 0.5
-SLICE = 100
+SLICE = 40
 """Tickets told between two turns of the event loop, so that ten thousand never block it."""
 
 
