@@ -139,8 +139,9 @@ def application(gateway: Gateway, table: list[web.RouteDef]) -> web.Application:
 
 
 def build(config: Config) -> Service:
-    """Everything, not yet started; needs a running event loop."""
-    gateway = Gateway(config, UpstreamSession(), pool_factory(config))
+    """Everything, not yet started; needs a running event loop.  Raises ConfigError."""
+    pools = pool_factory(config)
+    gateway = Gateway(config, UpstreamSession(), pools)
     gateway.observers.add(journal.write)
     if traces_are_wanted(os.environ):
         trace(gateway)
@@ -178,14 +179,22 @@ def pool_factory(config: Config) -> Callable[[UpstreamConfig], SlotPool]:
 
 
 def redis_pools(slots: SlotsConfig) -> Callable[[UpstreamConfig], SlotPool]:
-    """Pools that share one road to Redis.  Raises ConfigError without the package for it."""
+    """Pools that share one road to Redis.
+
+    Raises ConfigError without the package for it, or if that does not understand the URL.
+    """
     try:
         from gateway.slots.redis import RedisPool
         from gateway.slots.redis_line import RedisLine
+        from gateway.slots.redis_session import refuse_unknown_options
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"slots.backend: redis needs the package {error.name}: pip install 'gateway[redis]'"
         ) from None
+    try:
+        refuse_unknown_options(str(slots.url))
+    except ValueError as error:
+        raise ConfigError(f"slots.url: {error}") from None
     line = RedisLine(str(slots.url), lease_seconds=slots.lease_seconds)
 
     def shared(upstream: UpstreamConfig) -> SlotPool:

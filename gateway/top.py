@@ -9,8 +9,8 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from http.client import HTTPException
 from typing import Any
-from urllib.error import URLError
 from urllib.request import ProxyHandler, build_opener
 
 from rich.console import Console, Group, RenderableType
@@ -19,6 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 Picture = Mapping[str, Any]
+
+NO_PICTURE = (OSError, HTTPException, ValueError)
+"""What can be in the way of one; urllib's own errors are among them."""
 
 REFRESH_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
@@ -41,8 +44,9 @@ def run(admin: str, *, once: bool, console: Console | None = None) -> int:
             watch(admin, console)
     except KeyboardInterrupt:
         return 0
-    except (URLError, OSError, ValueError) as error:
-        print(f"{admin}: no gateway's admin listener answers there ({error})", file=sys.stderr)
+    except NO_PICTURE as error:
+        why = getattr(error, "reason", None) or str(error) or type(error).__name__
+        print(f"{admin}: no gateway's admin listener answers there ({why})", file=sys.stderr)
         return 1
     return 0
 
@@ -56,15 +60,16 @@ def watch(admin: str, console: Console) -> None:
             time.sleep(REFRESH_SECONDS)
             try:
                 shown = view(picture_of(admin))
-            except (URLError, OSError, ValueError):
+            except NO_PICTURE:
                 shown = Group(Text("connection lost, trying again", style="bold red"), shown)
 
 
 def picture_of(admin: str) -> Picture:
-    """``admin`` may lack ``http://``.  Raises URLError, OSError or ValueError."""
-    admin = admin if "://" in admin else f"http://{admin}"
+    """Raises what ``NO_PICTURE`` names."""
     opener = build_opener(ProxyHandler({}))
-    with opener.open(f"{admin.rstrip('/')}/status.json", timeout=ANSWER_SECONDS) as answer:
+    with opener.open(
+        f"{admin.removesuffix('/status')}/status.json", timeout=ANSWER_SECONDS
+    ) as answer:
         picture = json.loads(answer.read())
     if not isinstance(picture, dict) or "upstreams" not in picture:
         raise ValueError("not a status")

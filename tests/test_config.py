@@ -142,6 +142,7 @@ def test_a_byte_order_mark_is_no_problem(tmp_path: Path) -> None:
 # --- mistakes ------------------------------------------------------------------------------------
 
 HEX = "0" * 64
+ELSEWHERE = " (${VAR} is read in api_key, auth.keys[].key and slots.url only)"
 WRONG_UPSTREAMS = [
     ({"slots": "six"}, 'slots: expected a whole number >= 1, got "six"'),
     ({"slots": 0}, "slots: expected a whole number >= 1, got 0"),
@@ -162,7 +163,8 @@ WRONG_UPSTREAMS = [
     ({"models": ["a", 4]}, "models[1]: expected a text, got 4 (put it in quotes to make it a "
      "text)"),
     ({"models": ["a\nb"]}, 'models[0]: expected a text, got "a\\nb"'),
-    ({"max_output_tokens": 0}, "max_output_tokens: expected a whole number >= 1, got 0"),
+    ({"max_output_tokens": 0}, "max_output_tokens: expected a whole number >= 1, or null, "
+     "got 0"),
     ({"queue": {"max_waiting": -1}}, "queue.max_waiting: expected a whole number >= 0, got -1"),
     ({"queue": {"max_wait_seconds": 0}}, "queue.max_wait_seconds: expected a number of seconds "
      "> 0, got 0"),
@@ -171,8 +173,16 @@ WRONG_UPSTREAMS = [
      "seconds > 0, got inf"),
     ({"api_key": "${NOPE}"}, "api_key: environment variable NOPE is not set"),
     ({"api_key": "${EMPTY}"}, "api_key: environment variable EMPTY is not set"),
-    ({"api_key": "${LINES}"}, "api_key: expected a text of visible ASCII characters, or ${VAR}"),
-    ({"api_key": 12345}, "api_key: expected a text of visible ASCII characters, or ${VAR}"),
+    ({"api_key": "${LINES}"}, "api_key: expected visible ASCII characters or ${VAR}, or null"),
+    ({"api_key": "$KEY"}, "api_key: expected ${VAR} with both braces"),
+    ({"api_key": "a${KEY"}, "api_key: expected ${VAR} with both braces"),
+    ({"api_key": "${NOPE:-x}"}, "api_key: expected ${VAR} with just a name between the braces, "
+     'got "${NOPE:-x}"'),
+    ({"slots": "${KEY}"}, 'slots: expected a whole number >= 1, got "${KEY}"' + ELSEWHERE),
+    ({"models": ["${KEY}"]}, 'models[0]: expected a text, got "${KEY}"' + ELSEWHERE),
+    ({"url": "http://${KEY}:1"}, "url: expected a base URL such as http://127.0.0.1:8000, got "
+     '"http://${KEY}:1"' + ELSEWHERE),
+    ({"api_key": 12345}, "api_key: expected visible ASCII characters or ${VAR}, or null"),
 ]  # fmt: skip
 
 
@@ -223,7 +233,7 @@ def test_a_url_with_a_password_is_refused_without_repeating_it(url: str) -> None
 
 WRONG_SETTINGS = [
     ({"lisen": {}}, "lisen: unknown setting (did you mean listen?)"),
-    ({4: {}}, "expected the name of a setting, got 4"),
+    ({4: {}}, "the top level: expected the name of a setting, got 4"),
     ({"listen": {"prot": 1}}, "listen.prot: unknown setting (did you mean port?)"),
     ({"listen": {"port": 70000}}, "listen.port: expected a whole number from 0 to 65535, "
      "got 70000"),
@@ -234,6 +244,8 @@ WRONG_SETTINGS = [
      'an address or a network such as 10.0.0.0/8, got "10.0.0.1/8" (did you mean 10.0.0.0/8?)'),
     ({"listen": {"trusted_proxies": ["nginx"]}}, "listen.trusted_proxies[0]: expected an address "
      'or a network such as 10.0.0.0/8, got "nginx"'),
+    ({"": {}}, '"": unknown setting'),
+    ({"admin": False}, "admin: expected a mapping of settings, or null, got false"),
     ({"admin": {"port": 8080}}, "admin.port: expected another port than listen.port, got 8080 "
      "twice"),
     ({"queue_events": {"mode": False}}, "queue_events.mode: expected one of event, comment, off, "
@@ -247,7 +259,7 @@ WRONG_SETTINGS = [
     ({"auth": {"keys": [{"name": "a", "key": "k", "sha256": HEX}]}}, "auth.keys[0].key: expected "
      "exactly one of sha256 and key"),
     ({"auth": {"keys": [{"name": "a", "sha256": "abc"}]}}, "auth.keys[0].sha256: expected 64 "
-     "hexadecimal digits"),
+     "hexadecimal digits, or null"),
     ({"auth": {"keys": [{"key": "k"}]}}, "auth.keys[0].name: is required"),
     ({"auth": {"keys": [{"name": "a", "key": "k"}, {"name": "a", "key": "l"}]}},
      'auth.keys[1].name: "a" is the name of another key too'),
@@ -259,7 +271,12 @@ WRONG_SETTINGS = [
     ({"slots": {"backend": "redis"}}, "slots.url: is required with backend: redis, such as "
      "redis://127.0.0.1:6379/0"),
     ({"slots": {"backend": "redis", "url": "http://h"}}, "slots.url: expected a URL such as "
-     "redis://127.0.0.1:6379/0"),
+     "redis://127.0.0.1:6379/0, or null"),
+    ({"slots": {"backend": "redis", "url": "redis://h/main"}}, "slots.url: expected the number of "
+     "a database after the address, such as /0"),
+    ({"listen": {"workers": 10}, "admin": {"port": 65530}, "slots": {"backend": "redis",
+      "url": "redis://h"}}, "admin.port: expected at most 65526, as worker N has admin.port + N, "
+     "got 65530"),
     ({"slots": {"lease_seconds": "10s"}}, "slots.lease_seconds: expected a number of seconds > 0, "
      'got "10s"'),
     ({"shutdown": {"grace_seconds": -1}}, "shutdown.grace_seconds: expected a number of seconds "
@@ -321,8 +338,13 @@ def test_every_problem_is_found_in_one_run() -> None:
          "allowed here"),
         ("a:\n\t- b\n", "c.yaml: line 2, column 1: is not valid YAML: found character '\\t' that "
          "cannot start any token"),
-        ("a: 1\n---\nb: 2\n", "c.yaml: line 2, column 1: is not valid YAML: but found another "
-         "document"),
+        ("a: 1\n---\nb: 2\n", "c.yaml: line 2, column 1: is not valid YAML: expected a single "
+         "document in the stream, but found another document"),
+        ("a: 1\nb: \0\n", "c.yaml: line 2: is not valid YAML: it holds U+0000"),
+        ("a: !!bool x\n", "c.yaml: line 1, column 4: is not valid YAML: this cannot be read as "
+         "bool"),
+        ("a: {b: ${VAR}}\n", "c.yaml: line 1, column 9: is not valid YAML: inside { } a ${VAR} "
+         "must be put in quotes"),
         ("a: !!python/object:os.system {}\n", "c.yaml: line 1, column 4: is not valid YAML: could "
          "not determine a constructor for the tag 'tag:yaml.org,2002:python/object:os.system'"),
     ],
@@ -333,7 +355,9 @@ def test_a_broken_file_is_named_with_its_line(text: str, problem: str) -> None:
     assert list(caught.value.problems) == [problem]
 
 
-@pytest.mark.parametrize("text", ["a: \0", "a: " + "[" * 5000, "&a [*a]", "? [a]\n: b", "a: *b"])
+@pytest.mark.parametrize("text", ["a: \0", "a: " + "[" * 5000, "&a [*a]", "? [a]\n: b", "a: *b",
+    "a: !!timestamp x", "a: !!timestamp 2020-99-99", "a: !!int x", "a: !!float x", "a: !!binary é",
+    "a: " + "9" * 5000])  # fmt: skip
 def test_a_hostile_file_is_a_problem_and_not_a_crash(text: str) -> None:
     with pytest.raises(ConfigError):
         parse(text, {})

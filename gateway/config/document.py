@@ -30,6 +30,15 @@ _PLAIN = (
 class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader with the plain scalars above and no others."""
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
+        """``!!int six``: PyYAML lets Python's own error through, which knows no line."""
+        try:
+            return super().construct_object(node, deep=deep)
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
+            kind = node.tag.rpartition(":")[2]
+            problem = f"this cannot be read as {kind}"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
+
 
 _Loader.yaml_implicit_resolvers = {}
 for _tag, _pattern, _first in _PLAIN:
@@ -60,8 +69,8 @@ def parse(text: str, source: str) -> dict[str, object]:
             data = None if duplicates or node is None else loader.construct_document(node)
         finally:
             loader.dispose()
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{source}: {_in_one_line(error)}") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ConfigError(f"{source}: {_in_one_line(error, text)}") from None
     if duplicates:
         raise ConfigError(*duplicates)
     if data is None:
@@ -91,11 +100,19 @@ def _duplicate_keys(node: yaml.Node | None, path: str, seen: set[int]) -> Iterat
             yield from _duplicate_keys(value, name, seen)
 
 
-def _in_one_line(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "is nested too deeply"
+def _in_one_line(error: Exception, text: str) -> str:
+    match error:
+        case RecursionError():
+            return "is nested too deeply"
+        case yaml.reader.ReaderError():
+            line = text.count("\n", 0, error.position) + 1
+            return f"line {line}: is not valid YAML: it holds U+{error.character:04X}"
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = getattr(error, "problem", None) or " ".join(str(error).split())
+    if problem.startswith("but "):
+        problem = f"{getattr(error, 'context', '')}, {problem}"
     if mark is None:
         return f"is not valid YAML: {problem}"
+    if text[mark.index - 1 : mark.index + 1] == "${":
+        problem = "inside { } a ${VAR} must be put in quotes"
     return f"line {mark.line + 1}, column {mark.column + 1}: is not valid YAML: {problem}"

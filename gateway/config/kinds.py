@@ -20,6 +20,8 @@ from gateway.errors import ConfigError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+VARIABLES_ARE_FOR_SECRETS = " (${VAR} is read in api_key, auth.keys[].key and slots.url only)"
+
 
 class At(NamedTuple):
     """Where in the file a value stands, and the environment that ``${VAR}`` is read from."""
@@ -28,7 +30,8 @@ class At(NamedTuple):
     environ: Mapping[str, str]
 
     def key(self, name: object) -> At:
-        name = str(name) if str(name).isprintable() else json.dumps(name)
+        plain = str(name) and str(name).isprintable()
+        name = str(name) if plain else json.dumps(name)
         return self._replace(path=f"{self.path}.{name}" if self.path else name)
 
     def item(self, number: int) -> At:
@@ -48,6 +51,7 @@ class Kind:
         raise NotImplementedError
 
     def wrong(self, value: object, at: At, hint: str = "") -> ConfigError:
+        hint = hint or (VARIABLES_ARE_FOR_SECRETS if has_variable(value) else "")
         return at.problem(f"expected {self.expected}, got {shown(value)}{hint}")
 
 
@@ -103,6 +107,8 @@ class Text(Kind):
             raise self.wrong(value, at, " (put it in quotes to make it a text)")
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
             raise self.wrong(value, at)
+        if has_variable(value):
+            raise self.wrong(value, at)
         return value
 
 
@@ -145,7 +151,8 @@ class BaseUrl(Kind):
 
     def read(self, value: object, at: At) -> str:
         parts = split_url(value)
-        if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        scheme_fits = parts is not None and parts.scheme in ("http", "https")
+        if parts is None or not scheme_fits or not parts.hostname or has_variable(value):
             raise self.wrong(value, at) if "@" not in str(value) else self._unshown(at)
         if "@" in parts.netloc:
             raise at.problem("expected no user or password in the URL; use api_key")
@@ -163,7 +170,7 @@ class Nullable(Kind):
 
     def __init__(self, inner: Kind) -> None:
         self.inner = inner
-        self.expected = f"{inner.expected}, or null"
+        self.expected = inner.expected = f"{inner.expected}, or null"
 
     def read(self, value: object, at: At) -> Any:
         return None if value is None else self.inner.read(value, at)
@@ -178,6 +185,11 @@ def split_url(value: object) -> SplitResult | None:
         return None if parts.port == 0 else parts
     except ValueError:
         return None
+
+
+def has_variable(value: object) -> bool:
+    """Whether ``value`` hopes for the environment, which is read where secrets stand only."""
+    return isinstance(value, str) and re.search(r"\$\{[^}]*\}", value) is not None
 
 
 def suggestion(value: object, known: Iterable[str]) -> str:

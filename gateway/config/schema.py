@@ -284,5 +284,8 @@ class Config:
         if admin and 0 < self.listen.port - admin.port < workers:
             taken = f"admin.port {admin.port} and the {workers - 1} after it belong to the workers"
             yield "listen.port", f"expected a port outside the admin listeners': {taken}"
+        if admin and admin.port + workers > 65536:
+            text = f"expected at most {65536 - workers}, as worker N has admin.port + N"
+            yield "admin.port", f"{text}, got {admin.port}"
         if not self.listen.port:
             yield "listen.port", "expected a port that all workers can share, got 0"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from gateway.config.kinds import At, Kind, split_url
+from gateway.config.kinds import At, Kind, shown, split_url
 from gateway.errors import ConfigError
 
 
@@ -37,7 +37,7 @@ class SecretText(Kind):
     environments like to add, is cut off.
     """
 
-    expected = "a text of visible ASCII characters, or ${VAR}"
+    expected = "visible ASCII characters or ${VAR}"
 
     def read(self, value: object, at: At) -> Secret:
         if not isinstance(value, str):
@@ -59,6 +59,8 @@ class RedisUrl(SecretText):
         place = {"redis": "hostname", "rediss": "hostname", "unix": "path"}
         if parts is None or not getattr(parts, place.get(parts.scheme, ""), None):
             raise at.problem(f"expected {self.expected}")
+        if parts.scheme != "unix" and not re.fullmatch(r"/?\d*", parts.path):
+            raise at.problem("expected the number of a database after the address, such as /0")
         return SecretUrl(text)
 
 
@@ -74,10 +76,20 @@ class Sha256(Kind):
 
 
 def expanded(text: str, at: At) -> str:
-    """``text`` with each ``${VAR}`` replaced.  Raises ConfigError naming the missing ones."""
+    """``text`` with each ``${VAR}`` replaced.
+
+    Raises ConfigError naming the missing ones, or for a brace that is.
+    """
+    if re.fullmatch(r"\$\w+", text.strip()) or re.search(r"\$\{[^}]*\Z", text):
+        raise at.problem("expected ${VAR} with both braces")
     names = re.findall(r"\$\{([^}]*)\}", text)
     missing = sorted({name for name in names if not at.environ.get(name)})
     if missing:
-        problems = [f"{at.path}: environment variable {name} is not set" for name in missing]
-        raise ConfigError(*problems)
+        raise ConfigError(*(f"{at.path}: {_why_missing(name)}" for name in missing))
     return re.sub(r"\$\{([^}]*)\}", lambda match: at.environ[match[1]], text)
+
+
+def _why_missing(name: str) -> str:
+    if re.fullmatch(r"\w+", name):
+        return f"environment variable {name} is not set"
+    return f"expected ${{VAR}} with just a name between the braces, got {shown(f'${{{name}}}')}"

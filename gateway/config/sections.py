@@ -145,5 +145,6 @@ def _read_all(
 
 def _unknown(key: object, known: Iterable[str], at: At) -> ConfigError:
     if not isinstance(key, str):
-        return at.problem(f"expected the name of a setting, got {shown(key)}")
+        where = at._replace(path=at.path or "the top level")
+        return where.problem(f"expected the name of a setting, got {shown(key)}")
     return at.key(key).problem(f"unknown setting{suggestion(key, known)}")

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any, NamedTuple
 
-from redis.asyncio import Redis
+from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
@@ -89,6 +89,15 @@ class Session:
             await self._subscription.aclose()
         finally:
             await self._redis.aclose()
+
+
+def refuse_unknown_options(url: str) -> None:
+    """Raises ValueError for what redis-py would refuse in ``url`` at each attempt to connect."""
+    try:
+        pool: Any = ConnectionPool.from_url(url)
+        pool.make_connection()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"an option in it is unknown or wrong ({error})") from None
 
 
 def end_if_cancelled() -> None:

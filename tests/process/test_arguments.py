@@ -1,0 +1,67 @@
+"""What is typed wrong is answered in one line that names it, and with exit status 2."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from gateway.__main__ import main
+
+URL = "expected a base URL such as http://127.0.0.1:8000"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["serve", "--host", ""], 'argument --host: expected a text, got ""'),
+        (["--port", "x"], "argument --port: expected a whole number from 0 to 65535, got 'x'"),
+        (["discover", "--url", "a b"], f'argument --url: {URL}, got "http://a b"'),
+        (["discover", "--url", ""], f'argument --url: {URL}, got "http://"'),
+        (["discover", "--url", "http://[::1"], f'argument --url: {URL}, got "http://[::1"'),
+        (["top", "--admin", "ftp://h"], f'argument --admin: {URL}, got "ftp://h"'),
+    ],
+)
+def test_a_wrong_argument_is_named(
+    arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith(f"error: {problem}")
+
+
+def test_top_says_in_one_line_that_something_else_answers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        answering = threading.Thread(target=answer_with_a_banner, args=(server,))
+        answering.start()
+        assert main(["top", "--once", "--admin", f"127.0.0.1:{server.getsockname()[1]}"]) == 1
+        answering.join()
+    assert "no gateway's admin listener answers there" in capsys.readouterr().err
+
+
+def answer_with_a_banner(server: socket.socket) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(4096)
+        connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+
+@pytest.mark.parametrize("option", ["db=x", "colour=red"])
+def test_an_option_of_redis_that_does_not_exist_is_a_wrong_setting(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("redis")
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "listen: {port: 0}\nadmin: null\n"
+        f"slots: {{backend: redis, url: 'redis://127.0.0.1:1/?{option}'}}\n"
+        "upstreams: {u: {url: 'http://127.0.0.1:1', dialect: openai, slots: 1, models: [m]}}\n"
+    )
+    assert main(["--config", str(path)]) == 2
+    (problem,) = capsys.readouterr().err.splitlines()
+    assert problem.startswith("slots.url: an option in it is unknown or wrong (")
