@@ -66,12 +66,12 @@ class LocalPool:
     def close_ticket(self, ticket: PoolTicket) -> None:
         self._tickets.pop(ticket.number, None)
         now = self._loop.time()
-        if ticket.granted_at is not None:
-            self._last_turn = now
-            self._estimates.observe(ticket.model, now - ticket.granted_at)
         effects = self._fifo.leave(ticket.number, now)
         ticket.passed_on = bool(effects.granted)
         self._carry_out(effects)
+        if ticket.granted_at is not None:
+            self._last_turn = now
+            self._estimates.observe(ticket.model, now - ticket.granted_at)
 
     def reconfigure(self, *, slots: int, limits: LineLimits) -> None:
         now = self._loop.time()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 from collections.abc import Callable
 
 from aiohttp import StreamReader
@@ -13,10 +14,19 @@ Sink = Callable[[bytes], bool]
 """Takes a piece; says whether it wants the next one delivered as well.  May raise."""
 
 
+class State(enum.Enum):
+    IDLE = "idle"
+    DELIVERING = "delivering"
+    OVER = "over"
+
+
+IDLE, DELIVERING, OVER = State
+
+
 class Delivery:
     """Hands every piece to a sink until that has had enough, or the body ends."""
 
-    __slots__ = ("_content", "_delivering", "_loop", "_over", "_protocol", "_sink")
+    __slots__ = ("_content", "_loop", "_over", "_protocol", "_sink", "_state")
 
     def __init__(
         self,
@@ -28,7 +38,7 @@ class Delivery:
         self._protocol = protocol
         self._content = content
         self._sink = sink
-        self._delivering = False
+        self._state = IDLE
         self._loop = loop
         self._over: asyncio.Future[None] = loop.create_future()
 
@@ -42,28 +52,38 @@ class Delivery:
             self._deliver()  # what came before we stood here
             await self._over
         finally:
+            self._state = OVER
             self._protocol.on_progress = None
 
     def _deliver(self) -> None:
-        if self._delivering:  # reading makes room, and so made more come
+        if self._state is DELIVERING:  # reading makes room, and so made more come
             self._loop.call_soon(self._deliver)
             return
-        if self._over.done():
+        if self._state is OVER:
             return
-        self._delivering = True
+        self._state = DELIVERING
         try:
             data = self._content.read_nowait()
             wanted = not data or self._sink(data)
         except Exception as error:
-            self._end()
-            self._over.set_exception(error)
+            self._end(error)
         else:
-            if not wanted or self._content.is_eof():
-                self._end()
-                self._over.set_result(None)
-        finally:
-            self._delivering = False
+            if wanted and not self._content.is_eof():
+                self._state = IDLE
+            else:
+                self._end(None)
 
-    def _end(self) -> None:
-        """At once: by its next turn the connection may serve another request."""
+    def _end(self, error: Exception | None) -> None:
+        """Lets go at once, since by its next turn the connection may serve another request, and
+        wakes its task a turn later: a sink may just have woken somebody who has waited longer."""
+        self._state = OVER
         self._protocol.on_progress = None
+        self._loop.call_soon(self._wake, error)
+
+    def _wake(self, error: Exception | None) -> None:
+        if self._over.done():
+            return
+        if error is None:
+            self._over.set_result(None)
+        else:
+            self._over.set_exception(error)

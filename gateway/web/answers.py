@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Protocol
 
 from aiohttp import web
@@ -19,6 +20,7 @@ from gateway.patience import Patience
 from gateway.relay import Phase, Step
 from gateway.relay.dialects import answer_step, stream_step
 from gateway.relay.failures import error_frame, error_of_body
+from gateway.relay.whole import WholeAnswer as WholeStep
 from gateway.slots.base import Ticket
 from gateway.upstream.call import UpstreamCall
 from gateway.upstream.headers import retry_after, to_client
@@ -40,6 +42,10 @@ ERROR_BODY_BYTES = 65536
 ERROR_BODY_SECONDS = 10.0
 
 
+def nothing() -> None:
+    """There is no call yet that could be done."""
+
+
 class Answer(Protocol):
     """What an exchange needs of either way."""
 
@@ -57,8 +63,11 @@ class Answer(Protocol):
     async def wait(self, ticket: Ticket) -> None:
         """Until the grant.  Raises TicketEnded, ClientGone, ClientStalled."""
 
-    async def relay(self, call: UpstreamCall) -> None:
-        """Until the upstream is done.  Raises GatewayError, ClientGone, ClientStalled."""
+    async def relay(self, call: UpstreamCall, done: Callable[[], None]) -> None:
+        """Until the upstream has nothing more to say, which is when it calls ``done``.
+
+        Raises GatewayError, ClientGone, ClientStalled.
+        """
 
     async def finish(self) -> web.StreamResponse:
         """After the slot is given back.  Raises ClientGone, ClientStalled."""
@@ -96,6 +105,7 @@ class StreamedAnswer:
         self._last_frames = b""
         """Behind them nothing comes.  They are written with the response's end, once the slot is
         given back: whoever gets it has waited longer."""
+        self._done: Callable[[], None] = nothing
         self._last_read = 0.0
         self._ending_at: float | None = None
 
@@ -119,7 +129,8 @@ class StreamedAnswer:
 
     # --- relaying ------------------------------------------------------------------------------
 
-    async def relay(self, call: UpstreamCall) -> None:
+    async def relay(self, call: UpstreamCall, done: Callable[[], None]) -> None:
+        self._done = done
         self._last_read = self._client.last_write = self._loop.time()
         async with Heartbeat(self._loop, self._tick, self._bridge_silence):
             await call.send()
@@ -146,7 +157,7 @@ class StreamedAnswer:
                     await self._relay_bytes(call, step, patience)
             except TimeoutError:
                 if self._ending_at is not None and self._loop.time() >= self._ending_at:
-                    self._last_frames = step.finish()
+                    self._end_with(step.finish())
                 else:
                     await self._bridge_silence()
 
@@ -161,7 +172,7 @@ class StreamedAnswer:
             self._last_read = now = self._loop.time()
             frames = step.feed(data) if data else b""
             if step.phase is Phase.COMPLETE:
-                self._last_frames = frames
+                self._end_with(frames)
                 return False
             if not frames:
                 return step.phase is Phase.OPEN
@@ -181,11 +192,15 @@ class StreamedAnswer:
             self._record.first_byte_at = now
         frames = step.feed(data) if data else step.finish()
         if step.phase is Phase.COMPLETE:
-            self._last_frames = frames
+            self._end_with(frames)
         elif frames:
             await self._send(frames)
             patience.until = now + self._tick
         self._note_ending(step, patience)
+
+    def _end_with(self, frames: bytes) -> None:
+        self._last_frames = frames
+        self._done()
 
     def _note_ending(self, step: Step, patience: Patience) -> None:
         if step.phase is Phase.ENDING:
@@ -256,22 +271,25 @@ class WholeAnswer:
     async def wait(self, ticket: Ticket) -> None:
         await ticket.wait()
 
-    async def relay(self, call: UpstreamCall) -> None:
+    async def relay(self, call: UpstreamCall, done: Callable[[], None]) -> None:
         name = self._admitted.upstream.name
         timeouts = self._timeouts
         first = timeouts.first_byte_seconds
         try:
             async with Patience(self._loop, self._loop.time() + first) as patience:
-                body = await self._collect(call, patience)
+                step = await self._collect(call, patience)
         except TimeoutError:
             silent_first = self._record.first_byte_at is None
             limit = first if silent_first else timeouts.idle_seconds
             raise silent_for(name, limit, first=silent_first) from None
+        done()
+        body = step.finish()
+        self._record.output_tokens = step.output_tokens
         waited = self._record.waited or 0.0
         self._headers["x-gateway-queue-wait-seconds"] = f"{waited:.3f}"
         self.response = json_reply(body, self._headers)
 
-    async def _collect(self, call: UpstreamCall, patience: Patience) -> bytes:
+    async def _collect(self, call: UpstreamCall, patience: Patience) -> WholeStep:
         await call.send()
         dialect = self._admitted.upstream.config.dialect
         self._headers.update(to_client(dialect, call.headers))
@@ -291,9 +309,7 @@ class WholeAnswer:
             step.feed(data)
             if step.complete:
                 break
-        body = step.finish()
-        self._record.output_tokens = step.output_tokens
-        return body
+        return step
 
     async def finish(self) -> web.StreamResponse:
         assert self.response is not None

@@ -6,6 +6,7 @@ changed cap counts the same slots; only an upstream that is gone loses its line.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -31,7 +32,7 @@ class Upstream:
 
     def url(self, path: str) -> URL:
         """``path`` begins with ``/`` and may hold a query."""
-        return URL(self.config.url.rstrip("/") + path)
+        return joined(self.config.url, path)
 
     @property
     def stalled(self) -> bool:
@@ -43,6 +44,11 @@ class Upstream:
             and statistics.waiting > 0
             and statistics.seconds_since_release > self.config.timeouts.first_byte_seconds
         )
+
+
+@functools.lru_cache(maxsize=1024)
+def joined(base: str, path: str) -> URL:
+    return URL(base.rstrip("/") + path)
 
 
 def line_limits(config: UpstreamConfig) -> LineLimits:

@@ -3,8 +3,9 @@
 1. *Admit*: whatever can be refused is refused, before the line (``admission``).
 2. *Wait*: take a ticket; a streaming client hears of its place (``slots``, ``answers``).
 3. *Relay*: with the slot, make the one call to the upstream and pass its answer on.
-4. *Close*: the call is closed and the slot given back, both synchronously, by leaving two
-   ``with`` blocks; only then is the client's buffered rest handed over.
+4. *Close*: the call is closed and the slot given back, both synchronously, at the upstream's
+   last word or by leaving two ``with`` blocks, whichever comes first; only then does the client
+   get the end of its answer, and what is still buffered for it.
 
 Whatever goes wrong on the way arrives here as one exception and leaves as one outcome.
 """
@@ -89,7 +90,7 @@ class Exchange:
                 await self._wait(ticket, answer, admitted.upstream)
                 async with self._running(ticket):
                     with self._call(admitted) as call:
-                        await answer.relay(call)
+                        await answer.relay(call, lambda: give_back(call, ticket))
             if ticket.passed_on:
                 await let_the_next_begin()
 
@@ -172,6 +173,13 @@ class Exchange:
         if self._answer is not None and self._answer.response is not None:
             return self._answer.response
         return web.Response()
+
+
+def give_back(call: UpstreamCall, ticket: Ticket) -> None:
+    """What leaving both blocks does, in the very turn of the event loop in which the upstream's
+    last word came: whoever waits for the slot need not wait until this exchange is woken."""
+    call.close()
+    ticket.close()
 
 
 async def let_the_next_begin() -> None:
