@@ -8,6 +8,8 @@ status and inside a stream that began with 200.  Seen in late 2026:
 * SGLang: the flat ``{"object":"error","message","type","code"}``
 * llama.cpp: ``{"error":{"code","message","type"}}``, in native streams without the outer object
 * TGI and older Ollama: ``{"error":"…"}``; FastAPI: ``{"detail":"…"}``, or a list of ``msg``
+* Node's frameworks: ``{"statusCode":400,"error":"Bad Request","message":"…"}``;
+  Google: a list of one
 * behind a failing status also ``{"message":"…"}``, and plain text that is no page
 """
 
@@ -37,13 +39,15 @@ INTERNAL: Final = re.compile(
     re.IGNORECASE,
 )
 
-#: What an error's type or code, without blanks and underscores, says about its status.
+#: What an error's type or code, its letters only, says about its status.
 STATUS_OF_WORD: Final = (
     ("overload", 503),
     ("unavailable", 503),
     ("ratelimit", 429),
     ("toomany", 429),
-    ("authentication", 401),
+    ("quota", 429),
+    ("exhausted", 429),
+    ("authentic", 401),
     ("apikey", 401),
     ("unauthorized", 401),
     ("permission", 403),
@@ -51,10 +55,17 @@ STATUS_OF_WORD: Final = (
     ("notfound", 404),
     ("toolarge", 413),
     ("timeout", 504),
+    ("timedout", 504),
+    ("deadline", 504),
     ("context", 400),
     ("invalid", 400),
     ("badrequest", 400),
+    ("validation", 400),
+    ("unprocessable", 422),
 )
+NAMES_OF_TEXT: Final = ("message", "msg", "error_msg", "error_message", "detail", "reason")
+NAMES_OF_STATUS: Final = ("code", "http_status_code", "status", "status_code", "statusCode")
+NAMES_OF_KIND: Final = ("type", "error_type", "error_code")
 STATUS_OF_TYPE: Final = {type: status for status, type in TYPE_OF_STATUS.items() if status != 502}
 
 
@@ -72,6 +83,14 @@ def error_of_document(document: object) -> GatewayError | None:
     said = read_error(document)
     if said is None:
         return None
+    return of_upstream_status(said.status, shown(said.status, said.message))
+
+
+def error_of_event(data: bytes) -> GatewayError:
+    """The error in data that stands for one, because its event or a field of it says so."""
+    said = read_error(decoded(data), in_body=True) or read_text(data)
+    if said is None:
+        return garbage("an error without words")
     return of_upstream_status(said.status, shown(said.status, said.message))
 
 
@@ -106,50 +125,85 @@ def decoded(body: bytes) -> object:
 
 
 class Said:
-    """An upstream's error as far as it can be read."""
+    """An upstream's error as far as it can be read: its text, and the words that tell its kind."""
 
-    def __init__(self, message: str, type: object = None, code: object = None) -> None:
+    def __init__(self, message: str, *words: object) -> None:
         self.message = message[:MAX_MESSAGE]
-        self._type = str(type or "").lower()
-        self._code = str(code or "").lower()
+        self._words = [str(word).lower() for word in words if isinstance(word, str | int)]
 
     @property
     def status(self) -> int:
         """The HTTP status it would have had, had it come before the stream."""
-        if len(self._code) == 3 and self._code[0] in "45" and self._code.isdecimal():
-            return int(self._code)
-        if status := STATUS_OF_TYPE.get(self._type):
-            return status
-        words = f"{self._type} {self._code}".replace("_", "")
+        for word in self._words:
+            if len(word) == 3 and word[0] in "45" and word.isdecimal():
+                return int(word)
+        for word in self._words:
+            if status := STATUS_OF_TYPE.get(word):
+                return status
+        words = " ".join(re.sub("[^a-z]", "", word) for word in self._words)
         return next((status for word, status in STATUS_OF_WORD if word in words), 500)
 
 
 def read_error(document: object, *, in_body: bool = False) -> Said | None:
     """``in_body``: the document is known to report an error, so less has to prove it."""
+    if isinstance(document, list) and len(document) == 1:
+        document = document[0]  # as Google does
     if not isinstance(document, dict):
         return None
-    inner = document.get("error")
+    inner = first(document.get("error")) or first(document.get("errors"))
     if isinstance(inner, dict):
         return said_by(inner)
     if isinstance(inner, str) and inner:
-        return Said(inner, document.get("error_type"))
+        return said_by(document, inner)
     if "choices" in document:
         return None
-    is_flat = document.get("object") == "error" or document.get("type") == "error"
-    if is_flat or ("message" in document and (in_body or "code" in document)):
+    is_error = document.get("object") == "error" or document.get("type") == "error"
+    if is_error or (text_in(document) and (in_body or inner or has_failed(document))):
         return said_by(document)
     return said_in_detail(document.get("detail"))
 
 
-def said_by(error: dict[str, Any]) -> Said:
-    message = error.get("message")
-    text = message if isinstance(message, str) and message else "The upstream reported an error."
-    code = error.get("code") or error.get("http_status_code")
-    return Said(text, error.get("type"), code)
+def first(found: object) -> object:
+    return found[0] if isinstance(found, list) and found else found
+
+
+def has_failed(document: dict[str, Any]) -> bool:
+    """Whether a document with a text in it means a failure by that."""
+    if "code" in document or "error_code" in document or document.get("success") is False:
+        return True
+    status = [document.get(name) for name in NAMES_OF_STATUS]
+    return any(word in ("error", "failed") or is_failing(word) for word in status)
+
+
+def is_failing(status: object) -> bool:
+    return isinstance(status, int) and 400 <= status <= 599
+
+
+def said_by(error: dict[str, Any], word: str = "") -> Said:
+    """``word``: what stands where others have an object; it is the text unless there is another."""
+    while isinstance(error.get("error"), dict):
+        error = error["error"]
+    kinds = [error.get(name) for name in NAMES_OF_STATUS + NAMES_OF_KIND]
+    if text := text_in(error):
+        return Said(text, *kinds, word)
+    return Said(word or "The upstream reported an error.", *kinds)
+
+
+def text_in(error: dict[str, Any]) -> str:
+    """The words of an error, by any name; some wrap them once more."""
+    for name in NAMES_OF_TEXT:
+        text = error.get(name)
+        if isinstance(text, dict):
+            text = text.get("message") or text.get("text")
+        if text and isinstance(text, str):
+            return text
+    return ""
 
 
 def said_in_detail(detail: object) -> Said | None:
-    """FastAPI's: a text, or what is wrong with each field."""
+    """FastAPI's: a text, an object, or what is wrong with each field."""
+    if isinstance(detail, dict):
+        return said_by(detail)
     if isinstance(detail, list):
         faults = [fault.get("msg") for fault in detail if isinstance(fault, dict)]
         detail = "; ".join(fault for fault in faults if isinstance(fault, str))
