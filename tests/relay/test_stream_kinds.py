@@ -109,6 +109,44 @@ TOOL_CALLS = {
         chunk({"reasoning": "hm"}) + text("so") + calls(call(X1, "get_a", index=0)),
         f"thinking | 'hm' | text | 'so' | get_a | '{X1}'",
     ),
+    "one call that is no list": (
+        chunk({"tool_calls": call(X1, "get_a", index=0)}),
+        f"get_a | '{X1}'",
+    ),
+    "a call without its inner object": (
+        chunk({"tool_calls": [{"index": 0, "id": "a", "name": "get_a", "arguments": X1}]}),
+        f"get_a | '{X1}'",
+    ),
+    "blanks for no arguments": (
+        calls(call(" ", "get_a", index=0)) + calls(call("\n", index=0)),
+        "get_a",
+    ),
+    "an empty list for no arguments": (
+        calls(call("[", "get_a", index=0))
+        + calls(call("]", index=0))
+        + calls(call(X2, "get_b", index=1)),
+        f"get_a | '{{}}' | get_b | '{X2}'",
+    ),
+    "arguments encoded twice": (
+        calls(call('"{', "get_a", index=0)) + calls(call('}"', index=0)),
+        "get_a | '{}'",
+    ),
+    "arguments that no client could read": (
+        calls(call("No", "get_a", index=0)) + calls(call("ne\ud83d", index=0)),
+        'get_a | \'{"_raw": "None\ufffd"}\'',
+    ),
+    "the arguments once more at the end": (
+        calls(call('{"x":', "get_a", index=0))
+        + calls(call(" 1}", index=0))
+        + calls(call(X1, index=0)),
+        f"get_a | '{X1}'",
+    ),
+    "the whole call once more at the end": (
+        calls(call('{"x":', "get_a", index=0, id="a"))
+        + calls(call(" 1}", index=0))
+        + calls(call(X1, "get_a", index=0, id="a")),
+        f"get_a | '{X1}'",
+    ),
     "a legacy call": (
         chunk({"function_call": {"name": "get_a", "arguments": '{"x":'}})
         + chunk({"function_call": {"arguments": " 1}"}}),
@@ -134,6 +172,39 @@ TEXTS = {
         chunk({"reasoning": "hm", "reasoning_content": "hm"}),
         "thinking | 'hm'",
     ),
+    "thinking by another name": (
+        chunk({"thinking": "hm"}) + text("Hi"),
+        "thinking | 'hm' | text | 'Hi'",
+    ),
+    "thinking in an object": (
+        chunk({"reasoning": {"content": "hm"}}) + text("Hi"),
+        "thinking | 'hm' | text | 'Hi'",
+    ),
+    "content as one part": (text({"type": "text", "text": "Hi"}), "text | 'Hi'"),
+    "content as a list of texts": (text(["H", "i"]), "text | 'Hi'"),
+    "parts of OpenAI's newer kinds": (
+        text(
+            [{"type": "output_text", "text": {"value": "H"}}, {"type": "refusal", "refusal": "i"}]
+        ),
+        "text | 'Hi'",
+    ),
+    "a bare tab in a string": (
+        'data: {"choices":[{"delta":{"content":"H\ti"}}]}\n\n',
+        "text | 'H\\ti'",
+    ),
+    "a number too long for Python": (
+        f'data: {{"choices":[{{"delta":{{"content":"Hi"}}}}],"a":NaN,"b":{"9" * 5000}}}\n\n',
+        "text | 'Hi'",
+    ),
+    "null for nothing": (data(None) + text("Hi") + data([]), "text | 'Hi'"),
+    "events for other readers": (
+        "event: progress\ndata: 50 %\n\n" + text("Hi") + "event: timing\ndata: 3 s\n\n",
+        "text | 'Hi'",
+    ),
+    "single newlines between the chunks": (
+        text("H").replace("\n\n", "\n") + text("i"),
+        "text | 'Hi'",
+    ),
     "nulls everywhere": (
         chunk({"role": "assistant", "content": None, "tool_calls": None, "refusal": None})
         + data({"choices": None, "usage": None, "error": None})
@@ -158,6 +229,15 @@ TEXTS = {
     ),
     "a byte order mark": ("\ufeff" + text("Hi"), "text | 'Hi'"),
     "old line ends": (text("Hi").replace("\n", "\r"), "text | 'Hi'"),
+    "messages where deltas should be": (
+        data({"choices": [{"message": {"content": "H"}}]})
+        + data({"choices": [{"message": {"content": "i"}}]}),
+        "text | 'Hi'",
+    ),
+    "all of it once more in a message": (
+        text("H") + text("i") + data({"choices": [{"message": {"content": "Hi"}}]}),
+        "text | 'Hi'",
+    ),
     "a whole message where a delta should be": (
         data({"choices": [{"index": 0, "message": {"content": "Hi"}}]}),
         "text | 'Hi'",
@@ -166,6 +246,31 @@ TEXTS = {
 
 ENDS = {
     "in capitals": (text("x") + chunk({}, "MAX_TOKENS") + DONE, "text | 'x' | max_tokens"),
+    "with another dash": (text("x") + chunk({}, "Content-Filter") + DONE, "text | 'x' | refusal"),
+    "by the context's length": (
+        text("x") + chunk({}, "context_length_exceeded") + DONE,
+        "text | 'x' | max_tokens",
+    ),
+    "by the word null in every chunk": (
+        chunk({"content": "x"}, "null")
+        + chunk({"content": "y"}, "None")
+        + chunk({}, "length")
+        + DONE,
+        "text | 'xy' | max_tokens",
+    ),
+    "the word null and no end": (chunk({"content": "x"}, "null"), f"text | 'x' | {EARLY}"),
+    "noise behind the reason": (
+        text("x") + chunk({}, "stop") + "data: DONE\n\n" + data("[DONE]") + "data: 1\n\n",
+        "text | 'x' | end_turn",
+    ),
+    "single newlines and no blank line at all": (
+        (text("x") + STOP).replace("\n\n", "\n"),
+        "text | 'x' | end_turn",
+    ),
+    "single newlines, and the last chunk torn": (
+        (text("x") + text("y") + 'data: {"choi').replace("\n\n", "\n"),
+        f"text | 'xy' | {EARLY}",
+    ),
     "by SGLang's word": (
         text("x") + chunk({}, "stop", matched_stop="END") + DONE,
         "text | 'x' | stop_sequence END",
@@ -236,8 +341,53 @@ FAILURES = {
     ),
     "in an event of its own": (
         text("x") + 'event: error\ndata: {"message":"boom"}\n\n',
-        f"text | 'x' | {UNREADABLE}an error without words.",
+        "text | 'x' | api_error: boom",
     ),
+    "in plain words": (
+        text("x") + "event: error\ndata: it broke\n\n",
+        "text | 'x' | api_error: it broke",
+    ),
+    "in a list": (
+        text("x") + data([{"error": {"message": "long", "status": "INVALID_ARGUMENT"}}]),
+        "text | 'x' | invalid_request_error: long",
+    ),
+    "several, of which one is told": (
+        text("x") + data({"errors": [{"message": "boom"}, {"message": "bang"}]}),
+        "text | 'x' | api_error: boom",
+    ),
+    "wrapped twice": (
+        text("x") + data({"error": {"error": {"message": {"text": "boom"}}}}),
+        "text | 'x' | api_error: boom",
+    ),
+    "as a yes and words beside it": (
+        text("x") + data({"error": True, "msg": "boom"}),
+        "text | 'x' | api_error: boom",
+    ),
+    "as Node's frameworks say it": (
+        text("x") + data({"statusCode": 429, "error": "Too Many Requests", "message": "boom"}),
+        "text | 'x' | overloaded_error: boom",
+    ),
+    "by a status without the word error": (
+        text("x") + data({"status": 503, "message": "boom"}) + DONE,
+        "text | 'x' | overloaded_error: boom",
+    ),
+    "as no success": (
+        text("x") + data({"success": False, "msg": "boom"}) + DONE,
+        "text | 'x' | api_error: boom",
+    ),
+    "as an object of details": (
+        text("x") + data({"detail": {"message": "boom"}}),
+        "text | 'x' | api_error: boom",
+    ),
+    "of TGI's kind": (
+        text("x") + data({"error": "too long", "error_type": "validation"}),
+        "text | 'x' | invalid_request_error: too long",
+    ),
+    "whose words sound like another kind": (
+        text("x") + data({"error": "CUDA: invalid device"}),
+        "text | 'x' | api_error: CUDA: invalid device",
+    ),
+    "by a network's word": (text("x") + chunk({}, "network_error"), f"text | 'x' | {GAVE_UP}"),
     "with a code in words": (
         text("x") + data({"error": {"message": "long", "code": "context_length_exceeded"}}),
         "text | 'x' | invalid_request_error: long",
@@ -305,6 +455,52 @@ def test_whatever_is_said_of_usage_the_client_gets_numbers(
     last = translated(stream, 1 << 20).split(b"\n\n")[-3]
     said = json.loads(last.split(b"data: ")[1])["usage"]
     assert (said.get("input_tokens"), said["output_tokens"]) == counts
+
+
+@pytest.mark.parametrize(
+    "cached",
+    [
+        {"prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1}},
+        {"prompt_tokens_details": {"cached_tokens": 4, "cache_creation_tokens": 1}},
+        {"prompt_cache_hit_tokens": 4, "cache_creation_input_tokens": 1},
+        {"cached_tokens": 4, "cache_creation_input_tokens": 1},
+        {"cache_read_input_tokens": 4, "cache_creation_input_tokens": 1},
+    ],
+)
+def test_the_cache_is_counted_apart_by_whatever_name(cached: dict[str, object]) -> None:
+    expected = {
+        "input_tokens": 5,
+        "cache_read_input_tokens": 4,
+        "cache_creation_input_tokens": 1,
+        "output_tokens": 3,
+    }
+    usage = {"prompt_tokens": 10, "completion_tokens": 3} | cached
+    assert answered({"content": "Hi"}, usage=usage)["usage"] == expected
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"input_tokens": 10, "output_tokens": 3, "input_tokens_details": {"cached_tokens": 4}},
+        {"input_tokens": 6, "output_tokens": 3, "cache_read_input_tokens": 4},
+    ],
+)
+def test_newer_names_count_as_their_own_api_does(usage: dict[str, object]) -> None:
+    expected = {"input_tokens": 6, "cache_read_input_tokens": 4, "output_tokens": 3}
+    assert answered({"content": "Hi"}, usage=usage)["usage"] == expected
+
+
+def test_usage_inside_the_last_choice_counts() -> None:
+    stream = text("Hi") + chunk({}, "stop").replace(
+        '"index"', '"usage": {"prompt_tokens": 5, "completion_tokens": 7}, "index"'
+    )
+    assert b'"usage":{"input_tokens":5,"output_tokens":7}' in translated(stream + DONE, 1 << 20)
+
+
+def test_bytes_that_are_no_text_cost_a_character_and_not_the_answer() -> None:
+    step = stream_step(Dialect.OPENAI, "text/event-stream", model="m")
+    odd = step.feed(text("café").replace("\\u00e9", "\xe9").encode("latin-1"))
+    assert "caf\ufffd" in odd.decode()
 
 
 def test_one_more_token_costs_the_same_however_long_the_call_is() -> None:

@@ -15,12 +15,15 @@ from typing import Final
 
 from gateway.relay.anthropic_openai.chunks import Call, arguments_of
 from gateway.relay.anthropic_openai.nesting import Nesting
+from gateway.relay.anthropic_openai.objects import as_object
 
 #: What Anthropic allows in a tool call's id; its SDKs and its API check that.
 FORBIDDEN: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 PLACEHOLDER: Final = ["{}"]
 """What some servers say first, whatever the arguments will be."""
+
+NO_ARGUMENTS: Final = frozenset({"", "null"})
 
 
 @dataclass(eq=False)
@@ -42,8 +45,17 @@ class ToolCall:
         if not self._told and self.pieces == PLACEHOLDER and arguments.lstrip().startswith("{"):
             self.pieces.clear()
             self._looked_at, self._nesting = 0, Nesting()
-        if self.pieces or arguments != "null":
-            self.pieces.append(arguments)
+        if not self.pieces:
+            arguments = arguments.lstrip()
+            if arguments in NO_ARGUMENTS:
+                return
+        elif self._is_object and self.pieces != PLACEHOLDER and self.is_whole():
+            return  # said again, or noise
+        self.pieces.append(arguments)
+
+    @property
+    def _is_object(self) -> bool:
+        return self.pieces[0].startswith("{")
 
     def is_whole(self) -> bool:
         """Whether the arguments are complete.  Looks at each piece once, and only when asked."""
@@ -54,9 +66,13 @@ class ToolCall:
 
     def news(self, *, is_all: bool) -> str:
         """What has not been passed on yet.  ``is_all``: nothing more is to come."""
-        if self._told == len(self.pieces) or (self.pieces == PLACEHOLDER and not is_all):
+        if self._told == len(self.pieces):
+            return ""
+        if not self._told and not is_all and (self.pieces == PLACEHOLDER or not self._is_object):
             return ""
         news = "".join(self.pieces[self._told :])
+        if not self._told and not self._is_object:
+            news = as_object(news)
         self._told = len(self.pieces)
         return news
 
@@ -75,8 +91,9 @@ class Calls:
     def take(self, pieces: Iterable[Call]) -> None:
         """Adds each piece of one chunk to the call it belongs to, which may be a new one."""
         for place, piece in enumerate(pieces):
-            name = (piece.function and piece.function.name) or ""
-            arguments = arguments_of(piece.function)
+            function = piece.function or piece
+            name = function.name or ""
+            arguments = arguments_of(function)
             call = self._known(piece, name, arguments)
             if call is None or (place and name and piece.index is None and not piece.id):
                 call = self._begin(piece)
@@ -141,9 +158,11 @@ def begins_anew(call: ToolCall, piece: Call, name: str, arguments: str) -> bool:
     """Whether a piece with a name is another call than ``call``, to which its index and id point.
 
     Servers that repeat the name in every piece, that cut it in pieces, and that give all calls
-    one index or one id are told apart by what of the arguments has come.
+    one index or one id are told apart by what of the arguments has come.  A call that is said
+    once more as a whole, id and all, is not another one: nobody wants a tool to run twice.
     """
     if arguments and call.is_whole() and call.pieces != PLACEHOLDER:
-        return True
+        is_same = bool(piece.id) and name == call.name and arguments == "".join(call.pieces)
+        return not is_same
     is_part = not call.pieces and (piece.index is not None or piece.id)
     return name != call.name and not is_part

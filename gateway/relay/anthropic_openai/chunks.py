@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from gateway.relay.anthropic_openai.halves import without_halves
+from gateway.relay.anthropic_openai.lenient import read
 from gateway.relay.failures import garbage
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -23,8 +24,9 @@ class Function(msgspec.Struct):
     arguments: Any = None
 
 
-class Call(msgspec.Struct):
-    """A piece of a tool call; most servers send ``index`` always and ``id`` once."""
+class Call(Function):
+    """A piece of a tool call; most servers send ``index`` always and ``id`` once.  Some leave
+    ``function`` out and put what belongs there beside the id."""
 
     index: int | None = None
     id: str | None = None
@@ -35,10 +37,34 @@ class Delta(msgspec.Struct):
     content: Any = None
     reasoning: Any = None
     reasoning_content: Any = None
+    thinking: Any = None
     reasoning_details: Any = None
     refusal: Any = None
     tool_calls: list[Call] | None = None
     function_call: Function | None = None
+
+
+class Details(msgspec.Struct):
+    """What of the prompt came from a cache, and what went into one."""
+
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    cache_creation_tokens: int | None = None
+
+
+class Usage(msgspec.Struct):
+    """OpenAI's names first, then those of its newer API; the rest is what ``usage`` tells."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: Details | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    input_tokens_details: Details | None = None
+    cached_tokens: int | None = None
+    prompt_cache_hit_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
 
 
 class Choice(msgspec.Struct):
@@ -48,6 +74,7 @@ class Choice(msgspec.Struct):
     finish_reason: str | None = None
     stop_reason: Any = None
     matched_stop: Any = None
+    usage: Usage | None = None
     error: Any = None
 
     @property
@@ -57,16 +84,6 @@ class Choice(msgspec.Struct):
             if isinstance(word, str):
                 return word
         return None
-
-
-class Cached(msgspec.Struct):
-    cached_tokens: int | None = None
-
-
-class Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: Cached | None = None
 
 
 class Chunk(msgspec.Struct):
@@ -98,7 +115,8 @@ INNER: Final[dict[str, type[msgspec.Struct]]] = {
     "function": Function,
     "function_call": Function,
     "usage": Usage,
-    "prompt_tokens_details": Cached,
+    "prompt_tokens_details": Details,
+    "input_tokens_details": Details,
 }
 MANY: Final = frozenset({"choices", "tool_calls"})
 
@@ -106,16 +124,16 @@ MANY: Final = frozenset({"choices", "tool_calls"})
 def decode(data: bytes) -> Chunk:
     """Raises UpstreamFailed for what is not a chunk.
 
-    The slow way round is for fields of another shape, and for lone surrogates, which are no text
-    yet: a character that was cut in two by the server's tokens (``\\ud83d`` in one chunk,
-    ``\\ude42`` in the next).
+    The slow way round is for JSON that is not quite JSON, for fields of another shape, and for lone
+    surrogates, which are no text yet: a character that was cut in two by the server's tokens
+    (``\\ud83d`` in one chunk, ``\\ude42`` in the next).  ``null`` and the like say nothing.
     """
     try:
         return CHUNK.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        document = json.loads(data)
+        document = read(data) or {}
         if isinstance(document, dict):
             return mended(document, OddChunk)
     except (ValueError, RecursionError) as error:
@@ -142,47 +160,10 @@ def fitting(value: Any, field: msgspec.structs.FieldInfo) -> Any:
         except (msgspec.ValidationError, UnicodeError):
             return field.default
         return without_halves(fits) if isinstance(fits, str) and field.type is not Any else fits
-    if field.name in MANY and isinstance(value, list):
-        return [mended(item, inner) for item in value if isinstance(item, dict)]
-    if field.name not in MANY and isinstance(value, dict):
-        return mended(value, inner)
-    return field.default
-
-
-def text_of(content: Any) -> str:
-    """Content as text: a string, or a list of parts with text in them."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        return "".join(part_text(part) for part in content if not is_thought(part))
-    return ""
-
-
-def part_text(part: object) -> str:
-    """The text of a part of content, or of a part of reasoning in full or in short."""
-    if not isinstance(part, dict):
-        return ""
-    text = part.get("text") or part.get("summary")
-    return text if isinstance(text, str) else ""
-
-
-def is_thought(part: object) -> bool:
-    """Whether a part of the content is thinking, as Mistral's servers send it."""
-    return isinstance(part, dict) and part.get("type") in ("thinking", "reasoning")
-
-
-def reasoning_of(delta: Delta) -> str:
-    """Some servers say the same twice, under both names; one of them is enough."""
-    for said in (delta.reasoning_content, delta.reasoning, delta.reasoning_details):
-        if said and (text := text_of(said)):
-            return text
-    if isinstance(delta.content, list):
-        return "".join(map(thought_text, filter(is_thought, delta.content)))
-    return ""
-
-
-def thought_text(part: dict[str, Any]) -> str:
-    return text_of(part.get("thinking")) or part_text(part)
+    if field.name in MANY:
+        items = value if isinstance(value, list) else [value]
+        return [mended(item, inner) for item in items if isinstance(item, dict)]
+    return mended(value, inner) if isinstance(value, dict) else field.default
 
 
 def calls_of(delta: Delta) -> Iterator[Call]:
@@ -192,9 +173,9 @@ def calls_of(delta: Delta) -> Iterator[Call]:
         yield Call(index=0, function=delta.function_call)
 
 
-def arguments_of(function: Function | None) -> str:
+def arguments_of(function: Function) -> str:
     """A piece of the arguments' JSON; some servers send the object itself."""
-    arguments = function.arguments if function else None
+    arguments = function.arguments
     if isinstance(arguments, str):
         return arguments
     try:

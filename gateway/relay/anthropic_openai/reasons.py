@@ -1,32 +1,54 @@
 """Why an answer stopped: from what was emitted first, then from what the server says.
 
-The words are those of OpenAI and of the servers that add their own (vLLM and SGLang ``abort``,
-Mistral ``model_length``, DeepSeek ``insufficient_system_resource``), in capitals or not.
+The words are those of OpenAI and of the servers that add their own: vLLM and SGLang ``abort``,
+Mistral ``model_length``, DeepSeek ``insufficient_system_resource``, TGI ``eos_token``, GLM
+``sensitive`` and ``network_error``, Gemini's in capitals.  Case and punctuation make no difference.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container
 from typing import Final
 
-LENGTH: Final = frozenset({"length", "max_tokens", "model_length"})
-REFUSAL: Final = frozenset({"content_filter", "safety", "refusal"})
-FAILURE: Final = frozenset(
+NOT_YET: Final = frozenset({"", "null", "none"})
+"""What some servers say in every chunk but the last."""
+LENGTH: Final = frozenset(
     {
-        "abort",
-        "aborted",
-        "cancelled",
-        "canceled",
-        "error",
-        "insufficient_system_resource",
-        "timeout",
+        *("length", "lengthlimit", "tokenlimit", "modellength", "contextlength", "maxlength"),
+        *("maxtokens", "maxnewtokens", "maxoutputtokens", "maxcompletiontokens"),
+        *("contextlengthexceeded", "modelcontextwindowexceeded"),
     }
 )
-"""The server gave up: what it said until then is no answer."""
+REFUSAL: Final = frozenset(
+    {
+        *("contentfilter", "contentfiltered", "safety", "refusal", "sensitive", "moderation"),
+        *("recitation", "blocklist", "prohibitedcontent", "spii", "guardrailintervened"),
+    }
+)
+FAILURE: Final = frozenset(
+    {
+        *("abort", "aborted", "cancel", "cancelled", "canceled", "failed", "failure", "timeout"),
+        *("error", "insufficientsystemresource", "overloaded", "unavailable"),
+    }
+)
+"""The server gave up: what it said until then is no answer.  So is any word ending in ``error``."""
+
+PUNCTUATION: Final = re.compile(r"[\W_]+")
+
+
+def is_said(finish: str | None) -> bool:
+    """Whether this is a reason at all."""
+    return finish is not None and plain(finish) not in NOT_YET
 
 
 def is_failure(finish: str | None) -> bool:
-    return finish is not None and finish.lower() in FAILURE
+    said = plain(finish or "")
+    return said in FAILURE or said.endswith("error")
+
+
+def plain(finish: str) -> str:
+    return PUNCTUATION.sub("", finish).lower()
 
 
 def stop_reason(
@@ -38,7 +60,7 @@ def stop_reason(
     has_tools: bool,
 ) -> tuple[str, str | None]:
     """Anthropic's ``stop_reason`` and ``stop_sequence``."""
-    said = (finish or "").lower()
+    said = plain(finish or "")
     if refused or said in REFUSAL:
         return "refusal", None
     if said in LENGTH:

@@ -23,12 +23,12 @@ from gateway.relay.anthropic_openai.chunks import (
     OddChunk,
     calls_of,
     decode,
-    reasoning_of,
-    text_of,
 )
+from gateway.relay.anthropic_openai.lenient import documents, is_whole
 from gateway.relay.anthropic_openai.machine import Input, State
 from gateway.relay.anthropic_openai.order import Order
-from gateway.relay.anthropic_openai.reasons import is_failure, stop_reason
+from gateway.relay.anthropic_openai.reasons import is_failure, is_said, stop_reason
+from gateway.relay.anthropic_openai.texts import reasoning_of, text_of
 from gateway.relay.anthropic_openai.usage import Tally
 from gateway.relay.anthropic_openai.writer import Writer
 from gateway.relay.failures import (
@@ -36,6 +36,7 @@ from gateway.relay.failures import (
     ended_early,
     error_frame,
     error_of_document,
+    error_of_event,
     garbage,
     gave_up,
 )
@@ -44,6 +45,8 @@ from gateway.sse import Event, FrameTooLarge, Parser, parse
 DONE: Final = b"[DONE]"
 SIGNS_OF_LIFE: Final = frozenset({"ping", "keep-alive", "keepalive", "heartbeat"})
 """Events that say nothing, whatever their data."""
+NAMES_OF_CHUNKS: Final = frozenset({"", "message"})
+"""What events are called that must be chunks; others may be, or may be for other readers."""
 
 
 class OpenAIStream:
@@ -64,6 +67,7 @@ class OpenAIStream:
         self._finish: str | None = None
         self._matched: str | None = None
         self._refused = False
+        self._in_messages = False
         self.error: GatewayError | None = None
 
     # --- the step's side -----------------------------------------------------------------------
@@ -85,7 +89,10 @@ class OpenAIStream:
             for event in self._parser.feed(data):
                 self._take(event)
         except FrameTooLarge:
-            self._fail(garbage("a frame is too large"))
+            if self._finish is None:
+                self._fail(garbage("a frame is too large"))
+            else:
+                self._end()
         return self._writer.taken()
 
     def finish(self) -> bytes:
@@ -130,29 +137,42 @@ class OpenAIStream:
         if data == DONE:
             self._take_done()
         elif event.name == "error":
-            self._fail(error_of_document(decoded(data)) or garbage("an error without words"))
+            self._fail(error_of_event(data))
         else:
-            self._take_data(data)
+            self._take_data(event)
 
     def _take_last(self, rest: bytes) -> None:
         """What stood behind the last blank line: servers forget the one at the end.  A frame that
         was torn is none, and what it would have been is not known."""
         event = parse(rest + b"\n\n")
-        if event and (event.data.strip() == DONE or decoded(event.data) is not None):
-            self._take(event)
+        for data in documents(event.data) if event else ():
+            if data.strip() == DONE or is_whole(data):
+                self._take(Event(event.name if event else "", data))
 
-    def _take_data(self, data: bytes) -> None:
+    def _take_data(self, event: Event) -> None:
+        data = event.data
         try:
             chunk = decode(data)
         except GatewayError as error:
-            self._fail(error_of_document(decoded(data)) or error)
+            self._take_garbage(event, error)
             return
         is_odd = bool(chunk.error) or chunk.choices is msgspec.UNSET
         failure = error_of_document(decoded(data)) if is_odd else None
         if failure is not None or chunk.error:
-            self._fail(failure or garbage("an error without words"))
+            self._fail(failure or error_of_event(data))
         else:
             self._take_chunk(chunk)
+
+    def _take_garbage(self, event: Event, error: GatewayError) -> None:
+        """Several chunks in one frame, or an error of an odd shape; otherwise it costs the answer,
+        unless that is whole already or the event was for other readers."""
+        lines = documents(event.data)
+        failure = error_of_document(decoded(event.data))
+        if len(lines) > 1:
+            for line in lines:
+                self._take(Event(event.name, line))
+        elif failure or (self._finish is None and event.name in NAMES_OF_CHUNKS):
+            self._fail(failure or error)
 
     def _take_done(self) -> None:
         """The upstream is done.  Without a reason that is good enough, but for a call whose
@@ -174,11 +194,16 @@ class OpenAIStream:
         if choice is None:
             return
         self._order.expect_halves(isinstance(chunk, OddChunk))
-        delta = choice.delta or (choice.message if self._writer.index < 0 else None)
-        if delta is not None:
+        if delta := choice.delta or self._message_of(choice):
             self._take_delta(delta)
         if choice.error or choice.finish_reason:
             self._take_finish(choice)
+
+    def _message_of(self, choice: Choice) -> Delta | None:
+        """A message where a delta should be; not one that says at the end what the deltas said."""
+        if choice.message is not None and self._writer.index < 0:
+            self._in_messages = True
+        return choice.message if self._in_messages else None
 
     def _take_delta(self, delta: Delta) -> None:
         order = self._order
@@ -195,9 +220,11 @@ class OpenAIStream:
     def _take_finish(self, choice: Choice) -> None:
         """The first reason counts, but for a failure, which always does.  It is not the end yet:
         usage follows, and of some servers the last piece of a call."""
+        if choice.usage is not None:
+            self._tally.note(choice.usage)
         if choice.error or is_failure(choice.finish_reason):
             self._fail(error_of_document({"error": choice.error}) or gave_up())
-        elif self._finish is None:
+        elif self._finish is None and is_said(choice.finish_reason):
             self._finish = choice.finish_reason
             self._matched = choice.matched
 
