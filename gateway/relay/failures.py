@@ -88,7 +88,12 @@ def error_of_document(document: object) -> GatewayError | None:
 
 def error_of_event(data: bytes) -> GatewayError:
     """The error in data that stands for one, because its event or a field of it says so."""
-    said = read_error(decoded(data), in_body=True) or read_text(data)
+    document = decoded(data)
+    said = read_error(document, in_body=True)
+    if isinstance(document, str):
+        said = Said(document) if document else None
+    elif document is None and data.strip() != b"null":
+        said = read_text(data)
     if said is None:
         return garbage("an error without words")
     return of_upstream_status(said.status, shown(said.status, said.message))

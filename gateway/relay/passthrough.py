@@ -15,10 +15,20 @@ import msgspec
 
 from gateway.errors import TYPE_OF_STATUS, GatewayError
 from gateway.relay import Phase
-from gateway.relay.failures import decoded, ended_early, error_frame, error_of_document, garbage
+from gateway.relay.failures import (
+    decoded,
+    ended_early,
+    error_frame,
+    error_of_document,
+    error_of_event,
+    garbage,
+)
+from gateway.relay.whole import native_unfolding
 from gateway.sse import Event, Splitter, encode, parse, split
 
 HOLD_BYTES: Final = 65536
+HOLD_DOCUMENT_BYTES: Final = 8 << 20
+"""The same for a whole message under another name."""
 
 LIKE_A_FRAME: Final = re.compile(rb"(?:\xef\xbb\xbf)?[\r\n]*[A-Za-z_-]*(?:[:\r\n]|$)")
 """How a frame without data may begin: with a comment or some field; no page or text does."""
@@ -89,7 +99,8 @@ class Passthrough:
             passed = self._pass_all(whole)
         if len(splitter.rest) > HOLD_BYTES and not self.complete:
             if self.phase is Phase.EMPTY:
-                raise garbage("it is not an event stream")
+                hold_document(splitter.rest)
+                return passed
             passed += splitter.let_go()
             self._large = True
         return passed
@@ -101,8 +112,11 @@ class Passthrough:
         last = self._last_frame(rest)
         if self.complete:
             return last
+        if self.phase is Phase.EMPTY and is_document(rest):
+            self.phase = Phase.COMPLETE
+            return native_unfolding(rest)
         if self.phase is Phase.EMPTY:
-            raise error_of_document(decoded(rest)) or ended_early()
+            raise ended_early()
         return last + self.abort(ended_early())
 
     def abort(self, error: GatewayError) -> bytes:
@@ -185,7 +199,7 @@ class Passthrough:
 
     def _observe_error(self, event: Event, frame: bytes) -> bytes:
         document = decoded(event.data)
-        error = error_of_document(document) or ended_early()
+        error = error_of_event(event.data)
         if self.phase is Phase.EMPTY:
             raise error
         as_it_is = event.name == "error" and is_anthropic_error(document, error.message)
@@ -198,6 +212,16 @@ class Passthrough:
     def _note(self, usage: Usage | None) -> None:
         if usage is not None and usage.output_tokens is not None:
             self.output_tokens = usage.output_tokens
+
+
+def is_document(rest: bytes | bytearray) -> bool:
+    return rest.lstrip().startswith(b"{")
+
+
+def hold_document(rest: bytearray) -> None:
+    """Raises UpstreamFailed for what is neither a stream nor a JSON document."""
+    if not is_document(rest[:HOLD_BYTES]) or len(rest) > HOLD_DOCUMENT_BYTES:
+        raise garbage("it is not an event stream")
 
 
 def is_telling(whole: bytes) -> bool:
