@@ -31,15 +31,16 @@ def stream_step(
 ) -> Step:
     """The step for a client that asked for a stream; ``request_id`` goes into its error frames.
 
-    Only a body that says it is JSON is taken for JSON: some servers stream under another name.
+    Only a body that says it is JSON is awaited whole: some servers stream under another name.
     """
     if dialect is Dialect.ANTHROPIC:
+        passthrough = Passthrough(request_id=request_id)
         if content_type == JSON:
-            return WholeAsStream(native_unfolding, request_id=request_id)
-        return Passthrough(request_id=request_id)
+            return WholeAsStream(native_unfolding, passthrough, request_id=request_id)
+        return passthrough
     stream = OpenAIStream(model=model, stop_sequences=stop_sequences, request_id=request_id)
     if content_type == JSON:
-        return WholeAsStream(stream.take_whole, request_id=request_id)
+        return WholeAsStream(stream.take_whole, stream, request_id=request_id)
     return stream
 
 
@@ -49,6 +50,6 @@ def answer_step(
     """The step for a client that asked for a whole answer."""
     is_stream = content_type == EVENT_STREAM
     if dialect is Dialect.ANTHROPIC:
-        return Collected(Passthrough()) if is_stream else NativeBody()
+        return Collected(Passthrough()) if is_stream else NativeBody(Passthrough())
     stream = OpenAIStream(model=model, stop_sequences=stop_sequences)
     return Collected(stream) if is_stream else ChatBody(stream)

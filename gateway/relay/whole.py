@@ -1,22 +1,27 @@
 """Whole JSON answers: collected for a client that does not stream, taken apart for one that does.
 
 A stream is collected where the client asked for none, a JSON body is unfolded where it asked for
-a stream; either way by the same machine, so that both ways of asking give the same message.
+a stream; either way by the same machine, so that both ways of asking give the same message.  Some
+servers call the one by the other's name, so a body that is said to be JSON is looked at first.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from gateway.errors import GatewayError
 from gateway.relay import Phase, Step
-from gateway.relay.anthropic_openai.events import fold, unfold
+from gateway.relay.anthropic_openai.folding import fold, unfold
 from gateway.relay.anthropic_openai.stream import OpenAIStream
 from gateway.relay.failures import decoded, error_frame, error_of_document, garbage
 
 MAX_ANSWER_BYTES: Final = 64 << 20
+
+EVENT_LINE: Final = re.compile(rb"^(?:data|event):", re.MULTILINE)
+ENOUGH_TO_TELL: Final = 4096
 
 
 class Unfolding(Protocol):
@@ -58,12 +63,29 @@ def native_unfolding(body: bytes) -> bytes:
         raise garbage("the message has an unknown shape") from error
 
 
+def is_stream(body: bytes) -> bool:
+    """Whether a body that should be JSON is a stream all the same."""
+    return EVENT_LINE.search(body, 0, ENOUGH_TO_TELL) is not None and body.lstrip()[:1] != b"{"
+
+
+def collected(body: bytes, step: Step) -> bytes:
+    """The frames of a stream that has come as one body.  Raises GatewayError."""
+    frames = step.feed(body) + step.finish()
+    if step.error is not None:
+        raise step.error
+    return frames
+
+
 class WholeAsStream:
-    """A JSON body for a client that asked for a stream; see ``relay.Step``."""
+    """A JSON body for a client that asked for a stream; see ``relay.Step``.
+
+    ``step`` takes what turns out to be a stream.
+    """
 
     at_boundary = True
 
-    def __init__(self, unfolding: Unfolding, *, request_id: str) -> None:
+    def __init__(self, unfolding: Unfolding, step: Step, *, request_id: str) -> None:
+        self._step = step
         self._request_id = request_id
         self._unfolding = unfolding
         self._body = Body()
@@ -78,7 +100,8 @@ class WholeAsStream:
     def finish(self) -> bytes:
         if self.phase is Phase.COMPLETE:
             return b""
-        frames = self._unfolding(self._body.all())
+        body = self._body.all()
+        frames = collected(body, self._step) if is_stream(body) else self._unfolding(body)
         self.output_tokens = fold(frames)["usage"]["output_tokens"]
         self.phase = Phase.COMPLETE
         return frames
@@ -113,7 +136,8 @@ class NativeBody:
 
     complete = False
 
-    def __init__(self) -> None:
+    def __init__(self, step: Step) -> None:
+        self._step = step
         self._body = Body()
         self.output_tokens: int | None = None
 
@@ -122,6 +146,8 @@ class NativeBody:
 
     def finish(self) -> bytes:
         body = self._body.all()
+        if is_stream(body):
+            body = msgspec.json.encode(fold(collected(body, self._step)))
         usage = native_message(body).get("usage")
         tokens = usage.get("output_tokens") if isinstance(usage, dict) else None
         self.output_tokens = tokens if isinstance(tokens, int) else None
@@ -145,7 +171,11 @@ class ChatBody:
         self._body.add(data)
 
     def finish(self) -> bytes:
-        return msgspec.json.encode(fold(self._stream.take_whole(self._body.all())))
+        body = self._body.all()
+        take = self._stream.take_whole
+        return msgspec.json.encode(
+            fold(collected(body, self._stream) if is_stream(body) else take(body))
+        )
 
 
 class Collected:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gateway.relay.anthropic_openai.events import fold
+from gateway.relay.anthropic_openai.folding import fold
 from tests.conftest import missing
 from tests.process.gateway_process import ROOT, GatewayProcess, free_port, gateway_process
 from tests.web.clients import Stream

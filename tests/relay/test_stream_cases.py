@@ -13,7 +13,7 @@ import pytest
 from gateway.config import Dialect
 from gateway.errors import GatewayError
 from gateway.relay import Phase
-from gateway.relay.anthropic_openai.events import fold
+from gateway.relay.anthropic_openai.folding import fold
 from gateway.relay.anthropic_openai.requests import to_openai
 from gateway.relay.dialects import stream_step
 from gateway.relay.envelope import parse_envelope

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gateway.config import Dialect
 from gateway.errors import GatewayError
 from gateway.relay import Phase
-from gateway.relay.anthropic_openai.events import fold
+from gateway.relay.anthropic_openai.folding import fold
 from gateway.relay.anthropic_openai.stream import OpenAIStream
 from gateway.relay.dialects import answer_step
 from gateway.relay.failures import error_frame
