@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
 from typing import Any
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from gateway.slots.base import Place
 from gateway.web.frames import QueueEvents, queue_frame
@@ -68,6 +72,62 @@ def test_the_page_for_front_ends_shows_the_code_that_the_demo_runs() -> None:
     module = text("stream.js")
     assert f"```js\n{module}```" in (DOCS / "frontend.md").read_text()
     assert module.count("\n") < 90
+
+
+class Site:
+    """The documented page, its module and an answer that waits for the test's word."""
+
+    def __init__(self) -> None:
+        self.go_on, self.left = asyncio.Event(), asyncio.Event()
+        page = re.search(r"```html\n(.*?)```", (DOCS / "frontend.md").read_text(), re.DOTALL)
+        assert page is not None
+        self.app = web.Application()
+        self.app.add_routes(
+            [
+                web.get("/", serving(page[1], "text/html")),
+                web.get("/stream.js", serving(text("stream.js"), "text/javascript")),
+                web.post("/llm/v1/messages", self.answer),
+            ]
+        )
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        try:
+            await response.prepare(request)
+            await response.write(queue_frame(Place(3, 7, 4.2, 31.4), QueueEvents.EVENT))
+            await self.go_on.wait()
+            await response.write(native_stream("Grüße, 世界"))
+            return response
+        except asyncio.CancelledError:
+            self.left.set()
+            raise
+
+
+def serving(body: str, content_type: str) -> Any:
+    async def serve(request: web.Request) -> web.Response:
+        return web.Response(text=body, content_type=content_type, charset="utf-8")
+
+    return serve
+
+
+async def test_the_documented_page_shows_the_place_then_the_answer(browser: Browser) -> None:
+    site = Site()
+    async with TestServer(site.app, handler_cancellation=True) as server:
+        page = await browser.tab(str(server.make_url("/")))
+        await page.until("place.innerText === 'You are number 3 of 7.'")
+        site.go_on.set()
+        await page.until("answer.innerText === 'Grüße, 世界' && place.innerText === ''")
+
+
+async def test_the_documented_page_leaves_the_line_when_it_is_stopped(browser: Browser) -> None:
+    site = Site()
+    async with TestServer(site.app, handler_cancellation=True) as server:
+        page = await browser.tab(str(server.make_url("/")))
+        await page.until("place.innerText === 'You are number 3 of 7.'")
+        await page.click("#stop")
+        await page.until("place.innerText === 'Stopped.'")
+        async with asyncio.timeout(10):
+            await site.left.wait()
 
 
 def test_the_type_of_the_frame_has_the_frames_fields() -> None:
