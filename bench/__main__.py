@@ -12,12 +12,14 @@ from pathlib import Path
 
 from bench.line import measure_line
 from bench.measures import MEASURES, Numbers, memory_per_stream
+from bench.peers import PEERS
 from bench.systems import ENDS_CPU, Process, System, free_port, start, wait_for
 
 GATEWAYS = ("gateway", "gateway (uvloop)")
 FLOORS = ("floor", "floor (uvloop)")
 SYSTEMS = ("direct", "nginx", "haproxy", *FLOORS, *GATEWAYS)
 WITH_A_LINE = ("haproxy", *FLOORS, *GATEWAYS)
+STARTS, MEMORY = "start until ready", "memory per open stream"
 STREAMS = 1000
 LINES = {"1,000 waiting": 1000, "10,000 waiting": 9000}
 """Ten thousand, as far as the usual limit of 20,000 open files allows for both ends."""
@@ -28,8 +30,17 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="the median of so many (default 3)")
     parser.add_argument("--quick", action="store_true", help="one round")
     parser.add_argument("--only", metavar="WORDS", default="", help="measures with these words")
-    parser.add_argument("--systems", nargs="*", default=list(SYSTEMS), metavar="SYSTEM")
+    parser.add_argument(
+        "--systems",
+        nargs="+",
+        default=list(SYSTEMS),
+        choices=[*SYSTEMS, *PEERS],
+        metavar="SYSTEM",
+        help=f"of {', '.join((*SYSTEMS, *PEERS))}; peers only if they are named",
+    )
     options = parser.parse_args()
+    if not any(options.only in name for name in (*MEASURES, *LINES, STARTS, MEMORY)):
+        parser.error(f"argument --only: no measure has the words {options.only!r}")
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     print(f"Python {sys.version.split()[0]}, aiohttp {version('aiohttp')}", flush=True)
@@ -43,8 +54,8 @@ def main() -> int:
 
 def compare(options: argparse.Namespace, folder: Path) -> None:
     chosen = [name for name in MEASURES if options.only in name]
-    starts = options.only in "start until ready"
-    memory = options.only in "memory per open stream"
+    starts = options.only in STARTS
+    memory = options.only in MEMORY
     if not chosen and not starts and not memory:
         return
     port = free_port()
