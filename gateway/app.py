@@ -189,7 +189,7 @@ def redis_pools(slots: SlotsConfig) -> Callable[[UpstreamConfig], SlotPool]:
         from gateway.slots.redis_session import refuse_unknown_options
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"slots.backend: redis needs the package {error.name}: pip install 'gateway[redis]'"
+            f"slots.backend: redis needs the package {error.name}: pip install redis hiredis"
         ) from None
     try:
         refuse_unknown_options(str(slots.url))

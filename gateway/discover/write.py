@@ -12,7 +12,7 @@ from gateway.discover.servers import Found
 
 HEAD = """\
 # Written by `python -m gateway discover`; docs/config.md explains every setting.
-# Look through the comments, then: python -m gateway check
+# Look through the comments, then: python -m gateway check --config THIS_FILE
 
 listen:
   host: 127.0.0.1
