@@ -15,6 +15,7 @@ from gateway.config.schema import AuthEntry
 from gateway.config.sections import Named, Section, defaults_of, settings_of
 from gateway.config.table import shown
 from gateway.slots.base import Outcome
+from gateway.web import routes
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -68,6 +69,13 @@ def test_the_readme_shows_the_same_commands_as_scripts_run() -> None:
     demo: str = runpy.run_path(str(ROOT / "scripts" / "launch.py"))["DEMO"]
     lines = [line.strip() for line in demo.format(url="http://127.0.0.1:8080").splitlines()]
     assert "\n".join(lines) in (ROOT / "README.md").read_text()
+
+
+def test_every_route_is_documented() -> None:
+    pages = "".join((DOCS / name).read_text() for name in ("llm.md", "operations.md"))
+    words = set(re.findall(r"(?<!\w)/[\w./]*", pages))
+    paths = {route.path.partition("{")[0] for route in routes.surface() + routes.admin(demo=True)}
+    assert paths - words == set()
 
 
 def test_every_outcome_is_a_documented_word() -> None:

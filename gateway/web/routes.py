@@ -11,7 +11,14 @@ from gateway.web.gateway import GATEWAY
 from gateway.web.identity import REQUEST_ID
 from gateway.web.metering import metrics
 from gateway.web.middleware import expect_continue
-from gateway.web.status import healthz, readyz, status_events, status_json, status_page
+from gateway.web.status import (
+    healthz,
+    readyz,
+    status_events,
+    status_json,
+    status_page,
+    to_status_page,
+)
 
 PROBES = ("/llm", "/llm/", "/llm/api/hello")
 """Clients look here to see whether their base URL lives."""
@@ -42,6 +49,7 @@ def surface() -> list[web.RouteDef]:
 def admin(*, demo: bool = False) -> list[web.RouteDef]:
     """What only operators reach; with ``demo`` also the chat page and what it talks to."""
     table = [
+        web.get("/", to_status_page),
         web.get("/healthz", healthz),
         web.get("/readyz", readyz),
         web.get("/metrics", metrics),

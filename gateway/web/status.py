@@ -43,6 +43,11 @@ async def status_page(request: web.Request) -> web.Response:
     return html_reply(page("status"))
 
 
+async def to_status_page(request: web.Request) -> web.Response:
+    """For whoever types no more than the address."""
+    return web.Response(status=302, headers={"location": "status"})
+
+
 async def status_events(request: web.Request) -> web.StreamResponse:
     """Server-sent events: ``status``, ``sample`` and ``exchange``, see ``watch``."""
     response = web.StreamResponse(

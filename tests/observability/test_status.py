@@ -188,6 +188,12 @@ async def test_the_page_is_one_file_and_its_policy_allows_nothing_else(make_gate
         assert len(page(name).html) < 40_000
 
 
+async def test_the_bare_address_of_the_admin_listener_leads_to_the_page(make_gateway: Any) -> None:
+    surface = await make_gateway()
+    bare = await surface.request("GET", "/", admin=True)
+    assert bare.body == (await surface.request("GET", "/status", admin=True)).body
+
+
 async def test_every_field_of_the_data_is_documented(
     make_gateway: Any, upstream: ScriptedUpstream
 ) -> None:
