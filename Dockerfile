@@ -2,6 +2,8 @@
 #
 #     docker build -t gateway .
 #     docker run -p 8080:8080 -v ./config.yaml:/etc/gateway/config.yaml:ro gateway
+#
+# In that file 127.0.0.1 is the container itself: name the upstreams as they are seen from inside.
 
 FROM python:3.13-slim AS build
 WORKDIR /src
