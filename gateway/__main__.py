@@ -6,6 +6,8 @@ import argparse
 import asyncio
 import dataclasses
 import functools
+import io
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -158,5 +160,20 @@ def at(config: Config, host: str | None, port: int | None) -> Config:
     return dataclasses.replace(config, listen=listen)
 
 
+def from_a_shell() -> int:
+    """``main`` with an output that knows few letters, is full, or is not read to its end."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        code = main(sys.argv[1:])
+        print(end="", flush=True)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python tries once more at its end
+        if not isinstance(error, BrokenPipeError):
+            print(f"standard output cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return code
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(from_a_shell())

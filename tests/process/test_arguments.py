@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 
 from gateway.__main__ import main
 
+ROOT = Path(__file__).parents[2]
 URL = "expected a base URL such as http://127.0.0.1:8000"
 
 
@@ -49,6 +53,35 @@ def answer_with_a_banner(server: socket.socket) -> None:
     with connection:
         connection.recv(4096)
         connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [("/dev/full", "standard output cannot be written: No space left on device\n"), (None, "")],
+)
+def test_an_output_that_takes_nothing_is_no_traceback(output: str | None, said: str) -> None:
+    command = [sys.executable, "-m", "gateway", "check", "--config", ROOT / "config.yaml"]
+    if output is None:
+        reading, writing = os.pipe()
+        os.close(reading)
+    else:
+        writing = os.open(output, os.O_WRONLY)
+    try:
+        done = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_an_output_that_knows_no_other_letters_gets_them_spelled_out(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    upstream = "{url: 'http://h', dialect: openai, slots: 1, models: [模型]}"
+    path.write_text(f"upstreams: {{u: {upstream}}}", encoding="utf-8")
+    command = [sys.executable, "-m", "gateway", "check", "--config", path]
+    environ = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"\u6a21\u578b" in done.stdout
 
 
 @pytest.mark.parametrize("option", ["db=x", "colour=red"])
