@@ -10,49 +10,14 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
-from gateway import __version__
+from gateway.arguments import parser
 from gateway.config import Config, check, load
-from gateway.config.kinds import At, BaseUrl, Text
 from gateway.errors import ConfigError
 from gateway.files import allow_many
-from gateway.log import FORMATS, set_up_logging
+from gateway.log import set_up_logging
 from gateway.serving import serve
 from gateway.supervisor import supervise
-
-WHAT_IT_IS = """\
-A reverse proxy that gives LLM servers with few slots an Anthropic Messages surface and one line in
-front of it. Without a command it serves: python -m gateway --config config.yaml"""
-LOOPS = ("asyncio", "uvloop")
-ADMIN = "http://127.0.0.1:8081"
-
-
-def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="python -m gateway", description=WHAT_IT_IS)
-    top.add_argument("--version", action="version", version=f"gateway {__version__}")
-    commands = top.add_subparsers(dest="command", required=True)
-    serving = commands.add_parser("serve", help="run the gateway (the default)")
-    serving.add_argument("--host", type=host, help="instead of listen.host")
-    serving.add_argument("--port", type=port_number, help="instead of listen.port")
-    serving.add_argument("--log-format", choices=FORMATS, default="text", help="text by default")
-    serving.add_argument("--loop", choices=LOOPS, default="asyncio", help="the event loop")
-    serving.add_argument("--worker", type=int, help=argparse.SUPPRESS)
-    checking = commands.add_parser("check", help="validate the configuration and print it")
-    for command in (serving, checking):
-        command.add_argument(
-            "--config", type=Path, default=Path("config.yaml"), help="the file (config.yaml)"
-        )
-    watching = commands.add_parser("top", help="watch the line in a terminal")
-    watching.add_argument(
-        "--admin", type=server_url, default=ADMIN, help=f"the admin listener ({ADMIN})"
-    )
-    watching.add_argument("--once", action="store_true", help="print it once and exit")
-    finding = commands.add_parser("discover", help="look for model servers, print a configuration")
-    finding.add_argument(
-        "--url", type=server_url, action="append", default=[], help="look here; may be repeated"
-    )
-    return top
 
 
 def main(arguments: list[str]) -> int:
@@ -90,29 +55,6 @@ def run(options: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
-
-
-def port_number(text: str) -> int:
-    """Raises ArgumentTypeError."""
-    if text.isdecimal() and int(text) <= 65535:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"expected a whole number from 0 to 65535, got {text!r}")
-
-
-def host(text: str) -> str:
-    """Raises ArgumentTypeError."""
-    try:
-        return Text().read(text, At("", {}))
-    except ConfigError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def server_url(text: str) -> str:
-    """``http://`` may be left out.  Raises ArgumentTypeError."""
-    try:
-        return BaseUrl().read(text if "://" in text else f"http://{text}", At("", {}))
-    except ConfigError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -161,12 +103,15 @@ def at(config: Config, host: str | None, port: int | None) -> Config:
 
 
 def from_a_shell() -> int:
-    """``main`` with an output that knows few letters, is full, or is not read to its end."""
+    """``main`` with an output that knows few letters, is full, or is not read to its end, and with
+    a Ctrl-C where nothing has to be closed."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = main(sys.argv[1:])
         print(end="", flush=True)
+    except KeyboardInterrupt:
+        return 130
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python tries once more at its end
         if not isinstance(error, BrokenPipeError):

@@ -35,7 +35,11 @@ MAY_USE: dict[str, set[str]] = {
     "memory": set(),
     "serving": {"app", "config", "errors", "files", "memory"},
     "supervisor": set(),
-    "__main__": {"supervisor", "serving", "config", "errors", "files", "log", "top", "discover"},
+    "arguments": {"config", "errors", "log"},
+    "__main__": {
+        *("arguments", "supervisor", "serving", "config", "errors", "files", "log"),
+        *("top", "discover"),
+    },
     # beside it: tools that talk to gateways or servers from outside
     "tracing": {"web.record"},
     "top": set(),

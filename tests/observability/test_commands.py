@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.__main__ import parser
+from gateway.arguments import parser
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.__main__ import parser
 from gateway.app import LAST_FRAMES_SECONDS
+from gateway.arguments import parser
 from gateway.config import Config, load, parse
 from tests.conftest import missing
 

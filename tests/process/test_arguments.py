@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -82,6 +83,20 @@ def test_an_output_that_knows_no_other_letters_gets_them_spelled_out(tmp_path: P
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
     assert rb"\u6a21\u578b" in done.stdout
+
+
+def test_ctrl_c_while_it_looks_for_servers_is_no_traceback() -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+    url = f"127.0.0.1:{server.getsockname()[1]}"
+    command = [sys.executable, "-m", "gateway", "discover", "--url", url]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        connection, _ = server.accept()
+        process.send_signal(signal.SIGINT)  # while it waits for an answer
+        connection.close()
+        server.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    assert process.returncode == 130
 
 
 @pytest.mark.parametrize("option", ["db=x", "colour=red"])
