@@ -106,19 +106,40 @@ async def install_all(clients: list[Client]) -> int:
     return failed
 
 
+def expression(text: str) -> re.Pattern[str]:
+    """Raises ArgumentTypeError."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"not a regular expression: {error}") from None
+
+
+def at_least_one(text: str) -> int:
+    """Raises ArgumentTypeError."""
+    if text.isdecimal() and int(text):
+        return int(text)
+    raise argparse.ArgumentTypeError(f"expected a whole number >= 1, got {text!r}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/interop", description=__doc__)
-    parser.add_argument("--clients", default="", metavar="REGEX", help="only those it finds")
+    parser.add_argument(
+        "--clients", type=expression, default=".", metavar="REGEX", help="only those it finds"
+    )
     parser.add_argument("--core", action="store_true", help="only those of the test suite")
     parser.add_argument("--install", action="store_true", help="install them, run nothing")
     parser.add_argument("--real", action="store_true", help="before a real model; free and queued")
-    parser.add_argument("--jobs", type=int, default=2, help="clients at one time")
+    parser.add_argument("--jobs", type=at_least_one, default=2, help="clients at one time")
     options = parser.parse_args()
     clients = [
         client
         for client in CLIENTS
-        if re.search(options.clients, client.name) and (client.core or not options.core)
+        if options.clients.search(client.name) and (client.core or not options.core)
     ]
+    if not clients:
+        parser.error(
+            "argument --clients: finds none of " + ", ".join(each.name for each in CLIENTS)
+        )
     if options.real:
         return asyncio.run(real(clients))
     if options.install:

@@ -74,7 +74,7 @@ def port_taken(port: int) -> bool:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
-        except OSError:
+        except (OSError, OverflowError):
             return True
     return False
 

@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import itertools
 import json
+import os
 import signal
 import sys
 import time
@@ -207,8 +208,9 @@ async def serve(stub: Stub, port: int) -> int:
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", port).start()
-    except OSError as error:
-        print(f"Port {port} cannot be used ({error.strerror}); choose --port.", file=sys.stderr)
+    except (OSError, OverflowError) as error:
+        why = os.strerror(error.errno or 0) if isinstance(error, OSError) else "no such port"
+        print(f"Port {port} cannot be used ({why}); choose --port.", file=sys.stderr)
         await runner.cleanup()
         return 1
     print(f"ready http://127.0.0.1:{runner.addresses[0][1]}", flush=True)
