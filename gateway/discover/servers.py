@@ -48,7 +48,12 @@ class Kind(NamedTuple):
 
 
 def look_at(http: Http) -> Found | None:
-    """None if nobody answers, or nobody who looks like a model server."""
+    """None if nobody answers, or nobody who looks like a model server.
+
+    Who says nothing at all is asked once only: seven kinds would cost seven times the patience.
+    """
+    if not http.status("/v1/models"):
+        return None
     for kind in KINDS:
         if kind.is_it(http):
             return described(kind, http)

@@ -8,13 +8,15 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
+from urllib.request import Request
 
 import pytest
 from aiohttp import web
 
 from gateway.config import parse
 from gateway.discover import USUAL_URLS, discover, run
-from gateway.discover.servers import Found
+from gateway.discover.probe import Http
+from gateway.discover.servers import Found, look_at
 from gateway.discover.write import config_of
 from tests.process.test_real_model import SLOTS, model_url
 
@@ -142,6 +144,19 @@ async def test_a_server_that_asks_for_a_key_is_written_down_for_later(look: Look
 
 async def test_whoever_is_no_model_server_is_left_alone(look: Look) -> None:
     assert await look(STRANGER, {}) == []
+
+
+def test_whoever_takes_the_question_and_says_nothing_is_asked_once() -> None:
+    class Silent(Http):
+        asked = 0
+
+        def _ask(self, request: Request) -> tuple[int, bytes]:
+            self.asked += 1
+            return 0, b""
+
+    silent = Silent("http://h")
+    assert look_at(silent) is None
+    assert silent.asked == 1
 
 
 def test_names_cannot_break_the_file() -> None:
