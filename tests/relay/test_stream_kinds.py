@@ -131,6 +131,17 @@ TOOL_CALLS = {
         calls(call('"{', "get_a", index=0)) + calls(call('}"', index=0)),
         "get_a | '{}'",
     ),
+    "a character cut in two in a call that waits": (
+        calls(call('{"x":', "get_a", index=0), call('{"y":"\ud83d', "get_b", index=1))
+        + calls(call('\ude42"}', index=1))
+        + calls(call(" 1}", index=0)),
+        f"get_a | '{X1}' | get_b | '{{\"y\":\"\U0001f642\"}}'",
+    ),
+    "half a character at the end of a call that was cut off": (
+        calls(call('{"x":"', "get_a", index=0), call(X2, "get_b", index=1))
+        + calls(call("\ud83d", index=0)),
+        f"get_a | '{{\"x\":\"\ufffd' | get_b | '{X2}'",
+    ),
     "arguments that no client could read": (
         calls(call("No", "get_a", index=0)) + calls(call("ne\ud83d", index=0)),
         'get_a | \'{"_raw": "None\ufffd"}\'',

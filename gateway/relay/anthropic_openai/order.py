@@ -33,6 +33,8 @@ class Order:
         self._blank = ""
         self._halves = Halves()
         self._odd = False
+        self._has_odd_calls = False
+        """Some pieces of calls that are odd may be told much later."""
         self.tools = 0
         """How many calls have been said."""
         self.characters = 0
@@ -63,6 +65,7 @@ class Order:
                 self._release()
 
     def take_calls(self, pieces: Iterable[Call]) -> None:
+        self._has_odd_calls = self._has_odd_calls or self._odd
         self._calls.take(pieces)
         self._advance_calls()
 
@@ -72,8 +75,12 @@ class Order:
         self._release()
         if self._blank and not self.tools:
             self._writer.take(Input.TEXT, self._blank)
-        kind = KIND_OF_BLOCK.get(self._writer.state)
-        if kind and (half := self._halves.rest(kind)):
+        if kind := KIND_OF_BLOCK.get(self._writer.state):
+            self._say_half(kind)
+
+    def _say_half(self, kind: Input) -> None:
+        """What was kept for a second half that does not come now."""
+        if half := self._halves.rest(kind):
             self._writer.take(kind, half)
 
     # --- text and thinking ---------------------------------------------------------------------
@@ -119,6 +126,7 @@ class Order:
 
     def _close_call(self) -> None:
         self._tell(is_all=True)
+        self._say_half(Input.ARGUMENTS)
         self._open_call = None
 
     def _tell(self, *, is_all: bool) -> None:
@@ -126,7 +134,7 @@ class Order:
         if self._open_call is None:
             return
         news = self._open_call.news(is_all=is_all)
-        if self._odd:
+        if self._has_odd_calls:
             news = self._halves.joined(Input.ARGUMENTS, news)
         if news:
             self.characters += len(news)
