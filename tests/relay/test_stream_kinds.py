@@ -77,6 +77,17 @@ TOOL_CALLS = {
         calls(call("{}", "get_a", index=0)) + calls(call("{}", "get_b", index=1)),
         "get_a | '{}' | get_b | '{}'",
     ),
+    "two empty objects before the real ones": (
+        calls(call("{}", "get_a", index=0))
+        + calls(call("{}", "get_b", index=1))
+        + calls(call(X1, index=0))
+        + calls(call(X2, index=1)),
+        f"get_a | '{X1}' | get_b | '{X2}'",
+    ),
+    "the same tool twice, first without parameters, without index and id": (
+        calls(call("{}", "get_a")) + calls(call(X2, "get_a")),
+        f"get_a | '{{}}' | get_a | '{X2}'",
+    ),
     "the word null for no arguments": (calls(call("null", "get_a", index=0)), "get_a"),
     "null as a token of the arguments": (
         calls(call('{"x":', "get_a", index=0)) + calls(call("null", index=0), call("}", index=0)),
@@ -130,6 +141,10 @@ TOOL_CALLS = {
     "arguments encoded twice": (
         calls(call('"{', "get_a", index=0)) + calls(call('}"', index=0)),
         "get_a | '{}'",
+    ),
+    "the same tool twice, encoded twice, without index and id": (
+        calls(call('"{}"', "get_a")) + calls(call(json.dumps(X2), "get_a")),
+        f"get_a | '{{}}' | get_a | '{X2}'",
     ),
     "a character cut in two in a call that waits": (
         calls(call('{"x":', "get_a", index=0), call('{"y":"\ud83d', "get_b", index=1))

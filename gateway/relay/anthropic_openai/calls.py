@@ -42,16 +42,21 @@ class ToolCall:
     _nesting: Nesting = field(default_factory=Nesting)
 
     def add(self, arguments: str) -> None:
-        if not self._told and self.pieces == PLACEHOLDER and arguments.lstrip().startswith("{"):
+        if not self._told and self.is_placeholder and arguments.lstrip().startswith("{"):
             self.pieces.clear()
             self._looked_at, self._nesting = 0, Nesting()
         if not self.pieces:
             arguments = arguments.lstrip()
             if arguments in NO_ARGUMENTS:
                 return
-        elif self._is_object and self.pieces != PLACEHOLDER and self.is_whole():
+        elif self._is_object and not self.is_placeholder and self.is_whole():
             return  # said again, or noise
         self.pieces.append(arguments)
+
+    @property
+    def is_placeholder(self) -> bool:
+        """Whether all that is known of the arguments may be no more than their place."""
+        return self.pieces == PLACEHOLDER
 
     @property
     def _is_object(self) -> bool:
@@ -68,7 +73,7 @@ class ToolCall:
         """What has not been passed on yet.  ``is_all``: nothing more is to come."""
         if self._told == len(self.pieces):
             return ""
-        if not self._told and not is_all and (self.pieces == PLACEHOLDER or not self._is_object):
+        if not self._told and not is_all and (self.is_placeholder or not self._is_object):
             return ""
         news = "".join(self.pieces[self._told :])
         if not self._told and not self._is_object:
@@ -136,6 +141,10 @@ class Calls:
     def any_named(self) -> bool:
         return any(call.name for call in self._waiting)
 
+    @property
+    def any_has_arguments(self) -> bool:
+        return any(call.pieces and not call.is_placeholder for call in self._waiting)
+
     def next(self, *, is_all: bool) -> ToolCall | None:
         """Takes the next call with a name out of those that wait, and gives it an id for the
         client.  ``is_all``: nothing more is to come; before that the name itself may."""
@@ -161,8 +170,10 @@ def begins_anew(call: ToolCall, piece: Call, name: str, arguments: str) -> bool:
     one index or one id are told apart by what of the arguments has come.  A call that is said
     once more as a whole, id and all, is not another one: nobody wants a tool to run twice.
     """
-    if arguments and call.is_whole() and call.pieces != PLACEHOLDER:
+    has_place = piece.index is not None or bool(piece.id)
+    is_placeholder = call.is_placeholder and has_place
+    if arguments and call.is_whole() and not is_placeholder:
         is_same = bool(piece.id) and name == call.name and arguments == "".join(call.pieces)
         return not is_same
-    is_part = not call.pieces and (piece.index is not None or piece.id)
+    is_part = not call.pieces and has_place
     return name != call.name and not is_part

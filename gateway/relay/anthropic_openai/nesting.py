@@ -25,7 +25,7 @@ class Nesting:
 
     @property
     def closed(self) -> bool:
-        """Whether an object or array has begun and ended."""
+        """Whether an object, an array or a string has begun and ended."""
         return self._begun and self._depth <= 0 and not self._in_string
 
     def feed(self, piece: str) -> None:
@@ -40,7 +40,7 @@ class Nesting:
         self._in_string = outside.endswith('"')
         self._escape = cut_escape(piece) if self._in_string else ""
         opened = outside.count("{") + outside.count("[")
-        self._begun = self._begun or opened > 0
+        self._begun = self._begun or opened > 0 or '"' in piece
         self._depth += opened - outside.count("}") - outside.count("]")
 
 

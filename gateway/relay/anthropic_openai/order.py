@@ -107,7 +107,7 @@ class Order:
     def _advance_calls(self, *, is_all: bool = False) -> None:
         """Says what may be said of the calls now, one after the other."""
         self._tell(is_all=is_all)
-        while is_all or self._call_is_over():
+        while is_all or (self._call_is_over() and not self._is_placeholder()):
             call = self._calls.next(is_all=is_all)
             if call is None:
                 return
@@ -117,6 +117,12 @@ class Order:
 
     def _call_is_over(self) -> bool:
         return self._open_call is None or self._open_call.is_whole()
+
+    def _is_placeholder(self) -> bool:
+        """Whether the open call's real arguments may follow still: so far each call has only been
+        announced."""
+        call = self._open_call
+        return call is not None and call.is_placeholder and not self._calls.any_has_arguments
 
     def _open(self, call: ToolCall) -> None:
         self._open_call = call
