@@ -104,6 +104,13 @@ ASIDE = st.sampled_from(
         b'data: {"choices":null,"usage":{}}\n\n',
         b'event: message\nid: 1\ndata: {"choices":\ndata: []}\n\n',
         b'data: {"error":{"message":"x"}}\n\n',
+        b"data: null\n\n",
+        b"event: progress\ndata: 50 %\n\n",
+        b"\n".join([b'data: {"choices":[{"delta":{"content":"a"}}]}'] * 2) + b"\n\n",
+        b'data: {"choices":[{"delta":{"content":"a\tb\x01"},"logprobs":{"p":NaN}}]}\n\n',
+        b'data: {"choices":[{"delta":{"content":"a\xf0\x9f"}}]}\n\n',
+        b'data: {"choices":[{"message":{"content":"a"}}]}\n\n',
+        b'data: {"choices":[],"usage":{"prompt_tokens":1e999,"cached_tokens":3}}\n\n',
     ]
 )
 FRAMES = st.one_of(
@@ -113,7 +120,10 @@ FRAMES = st.one_of(
     ASIDE,
 )
 ENDS = st.sampled_from(
-    [b"", b"data: [DONE]\n\n", b"data: [DONE]", b'data: {"error":{"message":"x"}}\n\n', b"data: {"]
+    [
+        *(b"", b"data: [DONE]\n\n", b"data: [DONE]", b"data: DONE\n\n", b"data: {"),
+        *(b'data: {"error":{"message":"x"}}\n\n', b"event: error\ndata: it broke\n\n"),
+    ]
 )
 STREAMS = st.builds(
     lambda frames, finish, usage, end, newline: (
