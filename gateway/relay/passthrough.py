@@ -140,10 +140,9 @@ class Passthrough:
             return b"".join([self._pass(frame) for frame in split(whole)])
         passed = []
         begin = 0
-        while self.phase is Phase.EMPTY and begin < len(whole):
-            end = whole.index(b"\n\n", begin) + 2
-            passed.append(self._pass(whole[begin:end]))
-            begin = end
+        while self.phase is Phase.EMPTY and (found := whole.find(b"\n\n", begin)) >= 0:
+            passed.append(self._pass(whole[begin : found + 2]))
+            begin = found + 2
         for first, last in telling_frames(whole, begin):
             if self.complete:
                 break

@@ -59,6 +59,8 @@ ODD = (
     + frame(END)
     + MESSAGE_STOP
 )
+SPACED = ODD.replace(b"\n\n", b"\n\n\n").removesuffix(b"\n")
+STREAMS = [WHOLE, ODD, SPACED, b"\n" + SPACED, WHOLE.replace(b"\n", b"\r\n")]
 
 
 def relayed(data: bytes, cuts: list[int] = []) -> bytes:  # noqa: B006
@@ -69,14 +71,20 @@ def relayed(data: bytes, cuts: list[int] = []) -> bytes:  # noqa: B006
 
 
 @given(cuts=st.lists(st.integers(0, 5000), max_size=8))
-@pytest.mark.parametrize("stream", [WHOLE, ODD, WHOLE.replace(b"\n", b"\r\n")])
+@pytest.mark.parametrize("stream", STREAMS)
 def test_the_bytes_are_the_upstreams_wherever_they_are_cut(stream: bytes, cuts: list[int]) -> None:
     assert relayed(stream, cuts) == stream
 
 
-@pytest.mark.parametrize("stream", [WHOLE, ODD, WHOLE.replace(b"\n", b"\r\n")])
+@pytest.mark.parametrize("stream", STREAMS)
 def test_single_bytes_add_up_to_the_same(stream: bytes) -> None:
     assert relayed(stream, list(range(len(stream)))) == stream
+
+
+def test_blank_lines_before_anything_else_are_nothing() -> None:
+    step = Passthrough()
+    assert step.feed(b": busy\n\n\n") + step.feed(b"\n\n\n") == b": busy" + b"\n" * 6
+    assert step.phase is Phase.EMPTY
 
 
 def test_nothing_follows_the_end() -> None:
