@@ -104,6 +104,8 @@ def upstreams(by_name: Mapping[str, Any]) -> Table:
 
 
 def state(upstream: Mapping[str, Any]) -> Text:
+    if upstream.get("removed"):
+        return Text("removed", style="yellow")
     if not upstream["reachable"]:
         return Text("STORE AWAY", style="bold red")
     if upstream["stalled"]:

@@ -102,7 +102,8 @@ class Ticket(Protocol):
 
     @property
     def passed_on(self) -> bool:
-        """Whether its slot, when it was released, went to somebody who had waited for it."""
+        """Whether its slot, when it was released, went to somebody who had waited for it; with a
+        shared line, whether somebody waited."""
 
     @property
     def waited_seconds(self) -> float:
@@ -152,6 +153,13 @@ class SlotPool(Protocol):
     def evict(self, outcome: Outcome) -> None:
         """Ends every waiting ticket with ``outcome`` and rejects newcomers from now on; leases
         stay until they are closed."""
+
+    def reopen(self) -> None:
+        """Takes newcomers again after ``evict``; leases that have stayed still count."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a ticket of this process is open, waiting or running."""
 
     def statistics(self, most_tickets: int | None = None) -> SlotStatistics:
         """A snapshot; with ``most_tickets`` it shows only the first ones of the line, and then

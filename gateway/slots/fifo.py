@@ -114,6 +114,10 @@ class Fifo:
         self._waiting_of_client.clear()
         return self._end_all(evicted)
 
+    def reopen(self) -> None:
+        """Takes newcomers again; leases from before still count."""
+        self.closing = None
+
     # --- views ---------------------------------------------------------------------------------
 
     @property

@@ -81,7 +81,14 @@ class LocalPool:
     def evict(self, outcome: Outcome) -> None:
         self._carry_out(self._fifo.evict(outcome))
 
+    def reopen(self) -> None:
+        self._fifo.reopen()
+
     # --- views ---------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._tickets)
 
     def place_of(self, ticket: PoolTicket) -> Place:
         position = self.position_of(ticket)

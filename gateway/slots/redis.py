@@ -109,7 +109,14 @@ class RedisPool:
         self._closing = outcome
         self._end_all(list(self._waiting.values()), outcome)
 
+    def reopen(self) -> None:
+        self._closing = None
+
     # --- views ---------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.tickets)
 
     def place_of(self, ticket: PoolTicket) -> Place:
         position = self.position_of(ticket)

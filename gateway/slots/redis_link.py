@@ -72,8 +72,7 @@ class RedisLink:
     def __init__(self, line: RedisLine, owner: Owner, *, upstream: str, slots: int) -> None:
         self.channel = channel_of(upstream)
         self.replica = uuid.uuid4().hex
-        """Who this is to the other replicas. A pool's own name and not the process's: after two
-        reloads a process may have two pools of one upstream, one of them with a rest to finish."""
+        """Who this is to the other replicas, for the life of this pool."""
         self.mirror = Mirror(slots=slots)
         self.connected = False
         self.gathering = False

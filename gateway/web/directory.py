@@ -1,7 +1,8 @@
 """Which upstream serves which model, and the pool of slots in front of each.
 
 A reload makes the directory follow a new config: pools live on under their upstream's name, so a
-changed cap counts the same slots; only an upstream that is gone loses its line.
+changed cap counts the same slots; only an upstream that is gone loses its line.  While its last
+exchanges run it is still shown; if it comes back meanwhile, they still count.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ class Upstream:
 
     config: UpstreamConfig
     pool: SlotPool
+    removed: bool = False
+    """By a reload; what runs may finish."""
 
     @property
     def name(self) -> str:
@@ -63,10 +66,15 @@ class Directory:
         self._make_pool = make_pool
         self._upstreams: dict[str, Upstream] = {}
         self._by_model: dict[str, Upstream] = {}
-        self._retired: list[SlotPool] = []
+        self._removed: dict[str, Upstream] = {}
 
     def __iter__(self) -> Iterator[Upstream]:
         return iter(self._upstreams.values())
+
+    def with_removed(self) -> Iterator[Upstream]:
+        """Also those that a reload has removed while they have exchanges here that still run."""
+        yield from self
+        yield from (upstream for upstream in self._removed.values() if upstream.pool.busy)
 
     @property
     def models(self) -> list[str]:
@@ -84,15 +92,15 @@ class Directory:
     async def apply(self, config: Config) -> None:
         """Follows ``config``: new upstreams get a pool, changed ones their new bounds, and those
         that are gone end their waiters and let the running exchanges finish."""
-        before, followed = dict(self._upstreams), {}
+        known, followed = self._removed | self._upstreams, {}
         for name, upstream_config in config.upstreams.items():
-            followed[name] = await self._follow(before.pop(name, None), upstream_config)
-        self._upstreams = followed
-        for upstream in before.values():
+            followed[name] = await self._follow(known.pop(name, None), upstream_config)
+        self._upstreams, self._removed = followed, known
+        for upstream in known.values():
+            upstream.removed = True
             upstream.pool.evict(Outcome.EVICTED_REMOVED)
-            self._retired.append(upstream.pool)
         self._by_model = {model: upstream for upstream in self for model in upstream.config.models}
-        await self._stop_idle_retired()
+        await self._forget_finished()
 
     def close(self) -> None:
         """Ends everybody's wait and rejects newcomers."""
@@ -101,8 +109,8 @@ class Directory:
 
     async def stop(self) -> None:
         """After the last exchange: ends what the pools run of their own."""
-        for pool in [upstream.pool for upstream in self] + self._retired:
-            await pool.stop()
+        for upstream in [*self, *self._removed.values()]:
+            await upstream.pool.stop()
 
     async def _follow(self, known: Upstream | None, config: UpstreamConfig) -> Upstream:
         if known is None:
@@ -110,14 +118,14 @@ class Directory:
             await pool.start()
             return Upstream(config, pool)
         known.config = config
+        if known.removed:
+            known.removed = False
+            known.pool.reopen()
         known.pool.reconfigure(slots=config.slots, limits=line_limits(config))
         return known
 
-    async def _stop_idle_retired(self) -> None:
-        still_running = []
-        for pool in self._retired:
-            if pool.statistics(most_tickets=0).running:
-                still_running.append(pool)
-            else:
-                await pool.stop()
-        self._retired = still_running
+    async def _forget_finished(self) -> None:
+        for upstream in list(self._removed.values()):
+            if not upstream.pool.busy:
+                del self._removed[upstream.name]
+                await upstream.pool.stop()

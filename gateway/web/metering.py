@@ -23,7 +23,7 @@ def metrics_of(gateway: Gateway) -> Metrics:
 
 
 def lines_of(gateway: Gateway) -> Iterator[Line]:
-    for upstream in gateway.directory:
+    for upstream in gateway.directory.with_removed():
         yield Line(
             upstream.name,
             list(upstream.config.models),

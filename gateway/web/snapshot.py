@@ -18,7 +18,8 @@ def snapshot(gateway: Gateway, *, most_tickets: int | None = None) -> dict[str, 
     """With ``most_tickets``, only the first ones of each line."""
     return {
         "upstreams": {
-            upstream.name: upstream_view(upstream, most_tickets) for upstream in gateway.directory
+            upstream.name: upstream_view(upstream, most_tickets)
+            for upstream in gateway.directory.with_removed()
         },
         "version": package.__version__,
         "uptime_seconds": seconds(time.monotonic() - gateway.started_at),
@@ -45,6 +46,7 @@ def upstream_view(upstream: Upstream, most_tickets: int | None) -> dict[str, obj
         "seconds_since_release": seconds(statistics.seconds_since_release),
         "stalled": upstream.stalled,
         "reachable": upstream.pool.reachable,
+        "removed": upstream.removed,
         "tickets": tickets_view(statistics),
         "leases": [
             {

@@ -116,7 +116,7 @@ class Watch:
 
     def _sample(self) -> None:
         counts = {}
-        for upstream in self._gateway.directory:
+        for upstream in self._gateway.directory.with_removed():
             statistics = upstream.pool.statistics(most_tickets=0)
             counts[upstream.name] = {"waiting": statistics.waiting, "running": statistics.running}
         sample = {"at": round(time.time(), 1), "upstreams": counts}

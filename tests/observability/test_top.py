@@ -14,7 +14,9 @@ import pytest
 from rich.console import Console
 
 from gateway import top
+from gateway.config import from_mapping
 from tests.web.clients import Surface, ask
+from tests.web.conftest import mapping
 from tests.web.scripted import ScriptedUpstream
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +43,20 @@ async def test_it_shows_slots_line_and_exchanges(
     rows = [line.split() for line in text.splitlines()]
     assert [row[0] for row in rows if row[1:3] == ["127.0.0.1", "m"]] == ["running", "1", "2"]
     assert "rejected (not_found_error)" in text
+
+
+async def test_a_removed_upstream_that_still_runs_says_so(
+    make_gateway: Any, upstream: ScriptedUpstream
+) -> None:
+    surface = await make_gateway()
+    await surface.stream(ask())
+    await upstream.arrival(1)
+    other = mapping(url=upstream.url, models=["other"])
+    other["upstreams"] = {"two": other["upstreams"]["one"]}
+    await surface.service.reload(from_mapping(other, {}))
+    rows = [line.split() for line in (await shown(surface)).splitlines()]
+    assert ["two", "idle", "0/1"] in [row[:3] for row in rows]
+    assert ["one", "removed", "1/1"] in [row[:3] for row in rows]
 
 
 async def test_a_clients_words_cannot_steer_the_terminal(make_gateway: Any) -> None:

@@ -67,9 +67,17 @@ class GatewayProcess(Surface):
                 assert self.process.returncode is None, self.log
                 await asyncio.sleep(POLL_SECONDS)
 
+    async def picture(self) -> dict[str, Any]:
+        return (await self.request("GET", "/status.json", admin=True)).json
+
     async def status(self) -> dict[str, Any]:
-        reply = await self.request("GET", "/status.json", admin=True)
-        return next(iter(reply.json["upstreams"].values()))
+        return next(iter((await self.picture())["upstreams"].values()))
+
+    async def until_upstreams(self, names: set[str]) -> None:
+        """Until the operator sees these, and no others."""
+        async with asyncio.timeout(5):
+            while set((await self.picture())["upstreams"]) != names:
+                await asyncio.sleep(POLL_SECONDS)
 
     async def waits(self, count: int) -> None:
         async with asyncio.timeout(5):

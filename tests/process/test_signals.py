@@ -67,9 +67,33 @@ async def test_an_upstream_that_is_removed_lets_the_running_finish_and_tells_the
         reply = await whole
     assert events[0]["error"]["type"] == "not_found_error"
     assert (reply.status, reply.error["type"]) == (404, "not_found_error")
+    removed = (await gateway.picture())["upstreams"]["one"]
+    assert (removed["removed"], removed["running"]) == (True, 1)
+    metrics = (await gateway.request("GET", "/metrics", admin=True)).body
+    assert b'gateway_requests_running{upstream="one"} 1.0' in metrics
     arrival.write(native_end()).end()
     check_wire(await running.whole())
     assert (await gateway.post(ask())).status == 404
+    await gateway.until_upstreams({"two"})
+
+
+async def test_an_upstream_that_is_removed_by_mistake_comes_back_with_what_runs(
+    start_gateway: StartGateway, upstream: ScriptedUpstream
+) -> None:
+    gateway = await start_gateway()
+    running = await gateway.stream(ask("first"))
+    arrival = await upstream.arrival(1)
+    other = mapping(url=upstream.url, models=["other"])
+    other["upstreams"] = {"two": other["upstreams"]["one"]}
+    await gateway.reload(other)
+    await gateway.reload(mapping(url=upstream.url))
+    waiting = await gateway.stream(ask("second"))
+    await waiting.seen(b"event: queue")
+    assert (await gateway.status())["removed"] is False
+    arrival.answer()
+    check_wire(await running.whole())
+    (await upstream.arrival(2)).answer()
+    check_wire(await waiting.whole())
 
 
 @pytest.mark.parametrize("broken", ["upstreams: [", "upstreams: {}", "nonsense: 1", ""])

@@ -429,6 +429,23 @@ async def test_a_removed_upstream_says_so_to_waiters_and_newcomers(open_pool: Op
     close_all([running, waiting])
 
 
+async def test_a_removed_upstream_that_comes_back_still_counts_what_runs(
+    open_pool: OpenPool,
+) -> None:
+    pool = await open_pool(1)
+    running = join(pool)
+    await granted(running)
+    pool.evict(Outcome.EVICTED_REMOVED)
+    assert pool.busy
+    pool.reopen()
+    (waiting,) = await join_in_line(pool, 1)
+    assert pool.statistics().running == 1
+    running.close()
+    await granted(waiting)
+    waiting.close()
+    assert not pool.busy
+
+
 async def test_lowering_stops_nobody_and_raising_grants_at_once(open_pool: OpenPool) -> None:
     pool = await open_pool(3)
     limits = LineLimits(max_waiting=10, max_wait_seconds=60)

@@ -197,6 +197,10 @@ class AnyOrder(RuleBasedStateMachine):
         self.carry_out(self.fifo.evict(Outcome.EVICTED_CLOSING))
         assert not self.line
 
+    @rule()
+    def reopen(self) -> None:
+        self.fifo.reopen()
+
     @invariant()
     def nobody_waits_while_a_slot_is_free(self) -> None:
         assert self.fifo.running == len(self.running)

@@ -245,25 +245,6 @@ async def test_stopping_hands_everything_back_at_once(
     close_all([*held, waiting])
 
 
-async def test_an_upstream_removed_and_configured_again_shares_its_slots_with_its_rest(
-    shared_redis: Any, open_replica: OpenReplica, upstream_name: str
-) -> None:
-    line = RedisLine(shared_redis.url, lease_seconds=LEASE)
-    old = await open_replica(shared_redis, upstream_name, 1, line=line)
-    (rest,) = await join_in_line(old)
-    await until(lambda: rest.granted)
-    old.evict(Outcome.EVICTED_REMOVED)
-    new = await open_replica(shared_redis, upstream_name, 1, line=line)
-    (ticket,) = await join_in_line(new)
-    await asyncio.sleep(LEASE + BEAT)
-    await until_all([old, new], running=1, waiting=1)
-    rest.close()
-    await until(lambda: ticket.granted)
-    await old.stop()
-    ticket.close()
-    await until_all([new], running=0, waiting=0)
-
-
 # --- replicas that die or sleep ------------------------------------------------------------------
 
 

@@ -54,12 +54,14 @@ const times = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 function stateOf(upstream) {
   if (upstream.stalled || !upstream.reachable) return "stalled";
+  if (upstream.removed) return "removed";
   if (upstream.waiting) return "waiting";
   return upstream.running ? "busy" : "idle";
 }
 
 function headline(upstream) {
   const slots = `${upstream.running} of ${times(upstream.slots, "slot")} taken`;
+  if (upstream.removed) return ["Removed.", `No longer in the configuration; ${slots} until the last answer has ended.`];
   if (!upstream.reachable) return ["Store unreachable.", `Nobody new is granted a slot; ${slots}.`];
   if (upstream.stalled)
     return ["Stalled.", `No slot given back for ${span(upstream.seconds_since_release)}, ${upstream.waiting} waiting.`];
