@@ -1,7 +1,8 @@
 """One process, from its start to its end: what each signal does.
 
-Signals are heard before the service starts and obeyed one after another, so none is lost while
-it starts, no reload runs into another, and SIGHUP never ends a gateway that is not ready yet.
+Signals are heard before the service starts, SIGHUP held back from the first line of ``__main__``
+until then, and obeyed one after another.  So none is lost while it starts, no reload runs into
+another, and SIGHUP never ends a gateway that is not ready yet.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ async def serve(config: Config, read: Callable[[], Config], *, supervised: bool 
     signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, signals.put_nowait, number)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     if supervised:
         loop.add_reader(sys.stdin, end_with_supervisor, loop, signals)
     async with running(config) as service:

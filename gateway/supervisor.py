@@ -40,6 +40,7 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGTERM, self.close)
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
         loop.add_signal_handler(signal.SIGHUP, self._pass_on, signal.SIGHUP)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         async with asyncio.TaskGroup() as group:
             for index in range(self._workers):
                 group.create_task(self._keep_running(index))

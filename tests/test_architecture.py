@@ -36,7 +36,8 @@ MAY_USE: dict[str, set[str]] = {
     "serving": {"app", "config", "errors", "files", "memory"},
     "supervisor": set(),
     "arguments": {"config", "errors", "log"},
-    "__main__": {
+    "__main__": {"command"},
+    "command": {
         *("arguments", "supervisor", "serving", "config", "errors", "files", "log"),
         *("top", "discover"),
     },

@@ -235,6 +235,7 @@ def test_the_unit_starts_reloads_and_stops_as_the_gateway_wants_it() -> None:
     start = settings["ExecStart"].split(" -m gateway ")
     check_start(start[1].split())
     assert settings["ExecReload"].endswith("-HUP $MAINPID")
+    assert (settings["Restart"], settings["RestartForceExitStatus"]) == ("on-failure", "SIGHUP")
     assert in_step(parse(MINIMAL), int(settings["TimeoutStopSec"]))
 
 

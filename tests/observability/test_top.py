@@ -122,7 +122,7 @@ async def test_it_is_a_command(make_gateway: Any) -> None:
 @pytest.mark.parametrize("package", ["rich", "opentelemetry", "redis"])
 def test_an_extra_that_is_not_used_is_not_even_imported(package: str) -> None:
     script = (
-        "import sys, gateway.__main__, gateway.app\n"
+        "import sys, gateway.command, gateway.app\n"
         f"sys.exit(any(name.split('.')[0] == {package!r} for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", script], cwd=ROOT).returncode == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.__main__ import main
+from gateway.command import main
 
 ROOT = Path(__file__).parents[2]
 URL = "expected a base URL such as http://127.0.0.1:8000"

@@ -88,7 +88,8 @@ async def test_an_upstream_that_is_removed_by_mistake_comes_back_with_what_runs(
     await gateway.reload(other)
     await gateway.reload(mapping(url=upstream.url))
     waiting = await gateway.stream(ask("second"))
-    await waiting.seen(b"event: queue")
+    async with asyncio.timeout(5):
+        await waiting.seen(b"event: queue")
     assert (await gateway.status())["removed"] is False
     arrival.answer()
     check_wire(await running.whole())
@@ -159,6 +160,26 @@ async def test_a_signal_that_comes_while_it_starts_is_obeyed_once_it_has(
             if number is not signal.SIGTERM:
                 process.send_signal(signal.SIGTERM)
             await process.communicate()
+    assert process.returncode == 0
+
+
+async def test_a_reload_before_the_gateway_has_even_loaded_is_obeyed_once_it_has(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump(mapping(url="http://h") | {"listen": {"port": 0}}))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-X", "importtime", "-m", "gateway", "--config", str(config)),
+        cwd=ROOT,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    async with asyncio.timeout(20):
+        await process.stderr.readuntil(b"gateway.errors")  # one of the first that it loads
+        process.send_signal(signal.SIGHUP)
+        await process.stderr.readuntil(b"the configuration has not changed")
+        process.send_signal(signal.SIGTERM)
+        await process.communicate()
     assert process.returncode == 0
 
 

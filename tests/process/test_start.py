@@ -11,7 +11,7 @@ EXTRAS = {"redis", "uvloop", "opentelemetry", "rich", "gateway.slots.redis", "ga
 
 SERVE = """
 import asyncio, sys
-import gateway.__main__
+import gateway.command
 from gateway.app import running
 from gateway.config import from_mapping
 upstream = {"url": "http://127.0.0.1:9", "dialect": "anthropic", "models": ["m"], "slots": 1}
