@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    set_up_logging(options.log_format)
+    set_up_logging(options.log_format, options.worker)
     allow_many()
     try:
         read = functools.partial(configured, options)

@@ -63,8 +63,14 @@ class NotFound(GatewayError):
 
 
 class MethodNotAllowed(GatewayError):
+    """``allowed`` becomes the ``allow`` header, which RFC 9110 (15.5.6) demands."""
+
     status = 405
     type = "invalid_request_error"
+
+    def __init__(self, message: str, *, allowed: str) -> None:
+        super().__init__(message)
+        self.allowed = allowed
 
 
 class RequestTooLarge(GatewayError):

@@ -21,7 +21,14 @@ UNSAFE = re.compile('[ "=]')
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line; ``extra={"fields": {...}}`` adds keys."""
+    """One JSON object per line; ``extra={"fields": {...}}`` adds keys.
+
+    ``worker`` is the number of this process among those of one port.
+    """
+
+    def __init__(self, worker: int | None = None) -> None:
+        super().__init__()
+        self._about = {} if worker is None else {"worker": worker}
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -29,6 +36,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **self._about,
         }
         line.update(getattr(record, "fields", {}))
         if record.exc_info:
@@ -37,11 +45,15 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """Time, level, message, then the fields as ``name=value``."""
+    """Time, level, which worker if there are several, message, the fields as ``name=value``."""
+
+    def __init__(self, worker: int | None = None) -> None:
+        super().__init__()
+        self._prefix = "" if worker is None else f"worker {worker}: "
 
     def format(self, record: logging.LogRecord) -> str:
         moment = f"{clock(int(record.created))},{int(record.created % 1 * 1000):03d}"
-        words = [moment, f"{record.levelname:<7}", record.getMessage()]
+        words = [moment, f"{record.levelname:<7}", f"{self._prefix}{record.getMessage()}"]
         fields: dict[str, object] = getattr(record, "fields", {})
         words += [f"{name}={_plain(value)}" for name, value in fields.items()]
         line = " ".join(words)
@@ -68,10 +80,10 @@ def _plain(value: object) -> str:
     return json.dumps(value, ensure_ascii=not printable)  # terminals obey U+009B, editors U+2028
 
 
-def set_up_logging(form: str) -> None:
+def set_up_logging(form: str, worker: int | None = None) -> None:
     """Sends everything of level INFO and above to standard error."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    handler.setFormatter((JsonFormatter if form == "json" else TextFormatter)(worker))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     collect_only_what_is_shown()
 

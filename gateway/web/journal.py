@@ -17,7 +17,9 @@ def write(record: ExchangeRecord) -> None:
     """An observer: one line when an exchange has ended."""
     if log.isEnabledFor(logging.INFO):
         line = logging.LogRecord.__new__(logging.LogRecord)
-        line.__dict__ = {**ALWAYS, "created": time.time(), "fields": fields_of(record)}
+        now = time.time()
+        moment = {"created": now, "msecs": float(int(now % 1 * 1000))}
+        line.__dict__ = {**ALWAYS, **moment, "fields": fields_of(record)}
         log.handle(line)
 
 

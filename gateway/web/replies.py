@@ -28,6 +28,8 @@ def error_reply(error: GatewayError, request_id: str) -> web.Response:
     headers: dict[str, str] = {REQUEST_ID_HEADER: request_id}
     if error.retry_after is not None:
         headers["retry-after"] = str(max(1, error.retry_after))
+    if isinstance(error, MethodNotAllowed):
+        headers["allow"] = error.allowed
     return web.Response(
         status=error.status,
         body=error_body(error, request_id),
@@ -46,7 +48,8 @@ def of_framework(error: web.HTTPException, request: web.BaseRequest) -> GatewayE
         return NotFound(f"Not found: {request.method} {request.path[:200]}")
     if isinstance(error, web.HTTPMethodNotAllowed):
         allowed = ", ".join(sorted(error.allowed_methods))
-        return MethodNotAllowed(f"{request.method} is not allowed here; try {allowed}.")
+        message = f"{request.method} is not allowed here; try {allowed}."
+        return MethodNotAllowed(message, allowed=allowed)
     if error.status == 413:
         return RequestTooLarge("The request's body is too large.")
     refusal = InvalidRequest(error.reason or "The request is not valid.")

@@ -94,6 +94,24 @@ async def test_with_log_format_json_every_line_is_an_object(
     assert (exchange["outcome"], exchange["error"]) == ("rejected", "not_found_error")
 
 
+async def test_the_time_of_a_line_is_whole_for_whoever_formats_it(
+    make_gateway: Any, lines: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    surface = await make_gateway()
+    await surface.post(ask(model="unknown"))
+    await surface.until(lambda: lines.json)
+    (record,) = (record for record in caplog.records if record.name == "gateway.exchange")
+    assert record.msecs == int(record.created % 1 * 1000)
+
+
+@pytest.mark.parametrize("made", [TextFormatter, JsonFormatter])
+def test_a_line_of_several_workers_says_whose_it_is(made: Any) -> None:
+    record = logging.makeLogRecord({"msg": "exchange", "levelname": "INFO"})
+    named, alone = (made(worker).format(record) for worker in (1, None))
+    assert "worker 1: exchange" in named or '"worker":1' in named
+    assert "worker" not in alone
+
+
 async def test_a_client_that_leaves_is_an_outcome_and_not_a_traceback(
     make_gateway: Any, upstream: ScriptedUpstream, lines: Kept, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -102,7 +102,7 @@ async def test_workers_do_not_outlive_a_supervisor_that_is_killed(
             assert line, "it has ended"
         worker.stdin.close()  # as the kernel does for a process that is gone
         log = await worker.stderr.read()
-        assert (await worker.wait(), b"the supervisor is gone" in log) == (0, True)
+        assert (await worker.wait(), b"worker 0: the supervisor is gone" in log) == (0, True)
 
 
 async def test_when_files_run_out_one_line_says_so_and_what_to_do(

@@ -78,6 +78,7 @@ async def test_another_method_is_not_allowed(make_gateway: MakeGateway, method: 
     gateway = await make_gateway()
     reply = await gateway.request(method, "/llm/v1/messages")
     assert (reply.status, reply.error["type"]) == (405, "invalid_request_error")
+    assert reply.headers["allow"] == "POST"
 
 
 async def test_an_unknown_model_is_told_the_known_ones(make_gateway: MakeGateway) -> None:
