@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
@@ -34,11 +34,11 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def run(main: Callable[[], object]) -> None:
+def run(main: Callable[[], Coroutine[None, None, None]]) -> None:
     """On uvloop where there is one: the ends should cost less than what they measure."""
     if importlib.util.find_spec("uvloop"):
         import uvloop
 
         uvloop.run(main())
     else:
-        asyncio.run(main())  # type: ignore[arg-type]
+        asyncio.run(main())
