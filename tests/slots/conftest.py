@@ -55,7 +55,7 @@ class RedisServer:
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *, keep: bool = False) -> None:
+    def start(self, *options: str | Path, keep: bool = False) -> None:
         """With ``keep`` it writes all it does to a file, and reads that file first."""
         persistence = ("yes", "always") if keep else ("no", "no")
         self._process = subprocess.Popen(
@@ -63,6 +63,7 @@ class RedisServer:
                 *("redis-server", "--port", str(self.port), "--bind", "127.0.0.1"),
                 *("--dir", str(self._folder), "--save", ""),
                 *("--appendonly", persistence[0], "--appendfsync", persistence[1]),
+                *options,
             ],
             stdout=subprocess.DEVNULL,
         )

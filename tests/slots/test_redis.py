@@ -11,6 +11,7 @@ import os
 import random
 import re
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
@@ -432,6 +433,78 @@ async def test_a_redis_emptied_under_load_is_filled_again_in_order(
         await until(lambda: following.granted)  # noqa: B023
     tickets[-1].close()
     await until_all(pools, running=0, waiting=0)
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["in step", "behind"])
+async def test_a_replica_of_redis_that_takes_over_its_address_goes_on_with_the_line(
+    redis_server: Any,
+    open_replica: OpenReplica,
+    upstream_name: str,
+    tmp_path: Path,
+    behind: bool,
+) -> None:
+    (folder := tmp_path / "replica").mkdir()
+    redis_server.start("--repl-diskless-sync-delay", "0")
+    heir = type(redis_server)(folder)
+    heir.start("--replicaof", f"127.0.0.1 {redis_server.port}")
+    try:
+        pools = [await open_replica(redis_server, upstream_name, 1) for _ in range(2)]
+        with heir.client() as client, redis_server.client() as old:
+            tickets = [(await join_in_line(pools[index % 2]))[0] for index in range(4)]
+            await until(lambda: tickets[0].granted)
+            await until(lambda: old.wait(1, 100) == 1)
+            if behind:
+                client.replicaof("no", "one")
+                tickets.pop(0).close()
+                await until(lambda: tickets[0].granted)
+            tickets += await join_in_line(pools[0], 2)
+            redis_server.kill()
+            client.replicaof("no", "one")
+            client.config_set("port", redis_server.port)
+        await until(lambda: all(pool.reachable and not pool._link.gathering for pool in pools))
+        await until_all(pools, running=1, waiting=len(tickets) - 1)
+        for ticket, following in itertools.pairwise(tickets):
+            assert ticket.granted and not following.granted
+            ticket.close()
+            await until(lambda: following.granted)  # noqa: B023
+        tickets[-1].close()
+        await until_all(pools, running=0, waiting=0)
+    finally:
+        heir.kill()
+
+
+def self_signed(folder: Path, openssl: str) -> tuple[Path, Path]:
+    """A key and its certificate, for 127.0.0.1."""
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    command = [openssl, "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=redis"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1"]
+    paths = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command, *paths], check=True, capture_output=True)
+    return key, certificate
+
+
+async def test_tls_is_spoken_to_a_redis_whose_certificate_is_trusted(
+    redis_server: Any,
+    open_replica: OpenReplica,
+    upstream_name: str,
+    tmp_path: Path,
+    program: Callable[[str], str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    key, certificate = self_signed(tmp_path, program("openssl"))
+    strange = f"rediss://127.0.0.1:{redis_server.port}/0"
+    redis_server.url = f"{strange}?ssl_ca_certs={certificate}"
+    redis_server.start(
+        *("--port", "0", "--tls-port", str(redis_server.port), "--tls-auth-clients", "no"),
+        *("--tls-cert-file", certificate, "--tls-key-file", key),
+    )
+    pool = await open_replica(redis_server, upstream_name, 1)
+    with pool.join(model="m", client="c") as ticket:
+        await ticket.wait()
+    line = RedisLine(strange, lease_seconds=LEASE)
+    distrusting = await open_replica(redis_server, upstream_name, 1, line=line)
+    assert not distrusting.reachable
+    assert "certificate verify failed" in caplog.text
 
 
 async def test_a_redis_frozen_past_the_lease_takes_nobodys_slot(
