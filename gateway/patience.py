@@ -13,7 +13,10 @@ from typing import Self
 
 
 class Patience:
-    """Raises TimeoutError out of its block once ``until`` (loop time, seconds) has passed."""
+    """Raises TimeoutError out of its block once ``until`` (loop time, seconds) has passed.
+
+    Assigning ``until`` moves it ahead; ``bring_forward`` moves it back.
+    """
 
     __slots__ = ("_loop", "_timeout", "_timer", "until")
 
@@ -22,6 +25,14 @@ class Patience:
         self._timeout = asyncio.Timeout(None)
         self._timer: asyncio.TimerHandle | None = None
         self.until = until
+
+    def bring_forward(self, until: float) -> None:
+        """Sets ``until`` to an earlier time, which an assignment does not: the timer would sleep
+        through it."""
+        self.until = until
+        if self._timer is not None and until < self._timer.when():
+            self._timer.cancel()
+            self._timer = self._loop.call_at(until, self._look)
 
     async def __aenter__(self) -> Self:
         await self._timeout.__aenter__()

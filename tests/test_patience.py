@@ -25,6 +25,15 @@ async def test_moving_the_deadline_ahead_keeps_the_block_alive() -> None:
         await woken
 
 
+async def test_a_deadline_that_is_brought_forward_counts_at_once() -> None:
+    loop = asyncio.get_running_loop()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(5) as slow, Patience(loop, loop.time() + 60) as patience:
+            patience.bring_forward(loop.time() + 0.01)
+            await loop.create_future()
+    assert not slow.expired()
+
+
 async def test_a_cancellation_from_outside_stays_a_cancellation() -> None:
     loop = asyncio.get_running_loop()
     entered = asyncio.Event()

@@ -205,7 +205,8 @@ class StreamedAnswer:
     def _note_ending(self, step: Step, patience: Patience) -> None:
         if step.phase is Phase.ENDING:
             self._ending_at = self._ending_at or self._loop.time() + ENDING_GRACE_SECONDS
-            patience.until = min(patience.until, self._ending_at)
+            if self._ending_at < patience.until:
+                patience.bring_forward(self._ending_at)
 
     def _patient_until(self) -> float:
         until = self._loop.time() + self._tick
@@ -305,6 +306,7 @@ class WholeAnswer:
             now = self._loop.time()
             if self._record.first_byte_at is None:
                 self._record.first_byte_at = now
+                patience.bring_forward(now + self._timeouts.idle_seconds)
             patience.until = now + self._timeouts.idle_seconds
             step.feed(data)
             if step.complete:

@@ -8,6 +8,7 @@ import gzip
 import json
 import zlib
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 
@@ -190,6 +191,21 @@ async def test_silence_in_the_stream_is_bridged_and_then_a_timeout(
     await next_one_runs(gateway, upstream)
 
 
+@pytest.mark.parametrize("dialect", ["anthropic", "openai"])
+async def test_a_whole_answer_that_falls_silent_is_given_up_after_its_idle_time(
+    make_gateway: MakeGateway, upstream: ScriptedUpstream, dialect: str
+) -> None:
+    """And not after the much longer time for a first byte."""
+    timeouts = {"first_byte_seconds": 60, "idle_seconds": 0.3}
+    gateway = await make_gateway(dialect=dialect, timeouts=timeouts)
+    asking = asyncio.create_task(gateway.post(ask(stream=False)))
+    (await upstream.arrival()).open(content_type="application/json").write(b'{"id": "')
+    async with asyncio.timeout(5):
+        reply = await asking
+    assert (reply.status, reply.error["type"]) == (504, "timeout_error")
+    await next_one_runs(gateway, upstream)
+
+
 async def test_silence_before_the_answer_opens_the_response_and_keeps_it_alive(
     make_gateway: MakeGateway, upstream: ScriptedUpstream
 ) -> None:
@@ -230,10 +246,18 @@ async def test_an_upstream_that_says_it_is_done_is_not_waited_for(
     await next_one_runs(gateway, upstream)
 
 
+AS_BY_DEFAULT = {
+    "queue_events": {"keepalive_seconds": 10},
+    "client": {"write_timeout_seconds": 60},
+}
+
+
+@pytest.mark.parametrize("config", [{}, AS_BY_DEFAULT], ids=["often", "seldom"])
 async def test_a_reason_to_stop_without_an_end_gets_a_short_grace(
-    make_gateway: MakeGateway, upstream: ScriptedUpstream
+    make_gateway: MakeGateway, upstream: ScriptedUpstream, config: dict[str, Any]
 ) -> None:
-    gateway = await make_gateway(dialect="openai")
+    """However seldom somebody looks."""
+    gateway = await make_gateway(config, dialect="openai")
     stream = await gateway.stream(ask())
     (await upstream.arrival()).open().write(chat_stream("Hi").replace(b"data: [DONE]\n\n", b""))
     async with asyncio.timeout(3):
