@@ -136,7 +136,7 @@ class RedisPool:
             running=len(mirror.leases),
             waiting=mirror.waiting,
             oldest_wait_seconds=self._since(first.number) if first else 0.0,
-            seconds_since_release=self._since(mirror.turned) if mirror.turned else 0.0,
+            seconds_since_release=self._since_turn(mirror),
             outcomes=dict(self._outcomes),
             tickets=tuple(
                 TicketView(
@@ -171,6 +171,11 @@ class RedisPool:
             [(lease.model, self._since(lease.since)) for lease in mirror.leases.values()],
             [entry.model for entry in itertools.islice(mirror.line(), DEPTH)],
         )
+
+    def _since_turn(self, mirror: Mirror) -> float:
+        """Nothing while the replicas gather: leases of an earlier life may still be there, and
+        nobody could be granted, so an old line of a Redis that kept its data is not stalled."""
+        return self._since(mirror.turned) if mirror.turned and not self._link.gathering else 0.0
 
     def _since(self, moment: int) -> float:
         """Seconds since a moment of Redis's clock."""

@@ -390,6 +390,21 @@ async def test_when_redis_comes_back_the_line_goes_on_in_its_old_order(
     await until_all(pools, running=0, waiting=0)
 
 
+async def test_a_line_that_gathers_does_not_count_as_one_that_stands_still(
+    redis_server: Any, open_replica: OpenReplica, upstream_name: str
+) -> None:
+    redis_server.start(keep=True)
+    async with other_replica(redis_server.url, upstream_name, 1, 2) as other:
+        await until(lambda: {"granted 0", "waiting 1"} <= set(other.said))
+        redis_server.kill()
+    redis_server.start(keep=True)
+    pool = await open_replica(redis_server, upstream_name, 1)
+    seen = pool.statistics()
+    assert (pool._link.gathering, seen.running, seen.waiting) == (True, 1, 1)
+    assert seen.seconds_since_release == 0
+    await until_all([pool], running=0, waiting=0)
+
+
 async def test_redis_killed_again_and_again_under_load_never_overdraws_the_slots(
     redis_server: Any, open_replica: OpenReplica, upstream_name: str
 ) -> None:
