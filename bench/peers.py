@@ -79,7 +79,7 @@ def portkey(port: int, stub: str, folder: Path) -> Peer:
 
 def claude_code_router(port: int, stub: str, folder: Path) -> Peer:
     home = folder / "claude-code-router"
-    (home / ".claude-code-router").mkdir(parents=True)
+    (home / ".claude-code-router").mkdir(parents=True, exist_ok=True)
     providers = [
         {
             "name": "native",

@@ -4,7 +4,9 @@
   in which the socket brought it.  aiohttp's way, completing a future that wakes a task, costs
   more per token than all the rest of relaying one.
 * It knows a *stale* connection: one of the pool, closed at its other end before a single byte
-  answered.  Only then did the server certainly not look at the request.
+  answered.  Only then did the server hardly look at the request.  It is no rare accident:
+  llama.cpp closes after each stream although it promises not to, and by then whoever was next in
+  line is being sent up.
 * It does not resume what is not paused: aiohttp does so after each read, by way of the parser.
 
 ``Connector._factory`` is the one private name of aiohttp that this leans on (seen in 3.14.5).
@@ -17,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from aiohttp import ServerDisconnectedError, TCPConnector
+from aiohttp import ClientConnectionResetError, ServerDisconnectedError, TCPConnector
 from aiohttp.client_proto import ResponseHandler
 
 
@@ -64,13 +66,25 @@ class UpstreamProtocol(ResponseHandler):
             self.on_progress()
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
-        if isinstance(exc, ServerDisconnectedError) and self._requests > 1 and not self._answered:
-            exc = StaleConnection(exc.message)
+        if self._requests > 1 and not self._answered and had_closed(exc, *cause):
+            exc = StaleConnection(str(exc))
         super().set_exception(exc, *cause)
 
     def resume_reading(self, resume_parser: bool = True) -> None:
         if self._reading_paused:
             super().resume_reading(resume_parser)
+
+
+def had_closed(exc: BaseException, cause: BaseException | None = None) -> bool:
+    """Whether ``exc`` says that the other end had said goodbye: to a request already written, to
+    one that aiohttp could no longer write, or (EPIPE) to one that then met a closed socket.
+
+    A reset without a goodbye (ECONNRESET) is none of these: whoever resets may have been at work,
+    and a turn must not be sent twice.  Linux tells them apart in ``tcp_reset()``.
+    """
+    return isinstance(exc, ServerDisconnectedError) or isinstance(
+        cause or exc.__cause__, BrokenPipeError | ClientConnectionResetError
+    )
 
 
 class UpstreamConnector(TCPConnector):

@@ -7,7 +7,7 @@ import dataclasses
 import gzip
 import json
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from tests.web.scripted import (
     Arrival,
     ScriptedUpstream,
     chat_stream,
+    native_end,
     native_message,
     native_start,
     native_stream,
@@ -27,6 +28,7 @@ from tests.web.test_leaving import next_one_runs
 from tests.wire import check_wire
 
 Fault = Callable[[Arrival], object]
+Leave = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 LOADING = b'{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}'
 TOO_LONG = (
     b'{"error":{"message":"prompt is too long: 9 > 8 maximum","type":"invalid_request_error"}}'
@@ -336,27 +338,46 @@ async def test_what_is_not_even_http_is_a_bad_gateway(
     await gateway.free()
 
 
-async def test_a_connection_that_has_gone_stale_is_no_failure(make_gateway: MakeGateway) -> None:
-    """A server that keeps connections open and closes them when the next request comes."""
-    served = 0
+async def close_on_the_next_request(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    await reader.read(1)
+
+
+async def close_at_once(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+    """As llama.cpp does after each stream, whatever its headers say: the next in line is just
+    being sent up then."""
+
+
+@pytest.mark.parametrize("leave", [close_on_the_next_request, close_at_once])
+async def test_a_connection_that_has_gone_stale_is_no_failure(
+    make_gateway: MakeGateway, leave: Leave
+) -> None:
+    """A server that promises to keep its connections open, and does not."""
+    served, end = 0, asyncio.Semaphore(0)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal served
         await read_request(reader)
-        body = json.dumps(native_message("Hi")).encode()
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
-        writer.write(f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
         served += 1
-        await reader.read(1)
+        length = len(native_start() + native_end())
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n")
+        writer.write(f"Content-Length: {length}\r\n\r\n".encode() + native_start())
+        await end.acquire()
+        writer.write(native_end())
+        await leave(reader, writer)
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        gateway = await make_gateway(url=url)
-        for _ in range(3):
-            assert (await gateway.post(ask(stream=False))).status == 200
-    assert served == 3
+        gateway = await make_gateway(url=url, slots=1)
+        streams = [await gateway.stream(ask()) for _ in range(4)]
+        for stream in streams[1:]:
+            await stream.seen(b"event: queue")
+        for stream in streams:
+            await stream.seen(b"text_delta")
+            end.release()
+            assert check_wire(await stream.whole())[-1]["type"] == "message_stop"
+    assert served == 4
 
 
 async def read_request(reader: asyncio.StreamReader) -> bytes:
