@@ -342,9 +342,10 @@ async def close_on_the_next_request(reader: asyncio.StreamReader, _: asyncio.Str
     await reader.read(1)
 
 
-async def close_at_once(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+async def close_at_once(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """As llama.cpp does after each stream, whatever its headers say: the next in line is just
-    being sent up then."""
+    being sent up then.  It says goodbye first (``shutdown``), so no request meets a bare reset."""
+    writer.write_eof()
 
 
 @pytest.mark.parametrize("leave", [close_on_the_next_request, close_at_once])
