@@ -34,7 +34,7 @@ class LocalPool:
         self._loop = asyncio.get_running_loop()
         self._fifo = Fifo(slots=slots, limits=limits)
         self._tickets: dict[int, PoolTicket] = {}
-        self._last_turn = self._loop.time()
+        self._changed_hands_at = self._loop.time()
         self._sweep = Sweep(self, self._loop)
         self._telling: asyncio.TimerHandle | None = None
         self._estimates = Estimates(self._line)
@@ -70,7 +70,7 @@ class LocalPool:
         ticket.passed_on = bool(effects.granted)
         self._carry_out(effects)
         if ticket.granted_at is not None:
-            self._last_turn = now
+            self._changed_hands_at = now
             self._estimates.observe(ticket.model, now - ticket.granted_at)
 
     def reconfigure(self, *, slots: int, limits: LineLimits) -> None:
@@ -107,7 +107,7 @@ class LocalPool:
             running=self._fifo.running,
             waiting=self._fifo.waiting,
             oldest_wait_seconds=now - first[0][1].joined_at if first else 0.0,
-            seconds_since_release=now - self._last_turn,
+            seconds_since_release=now - self._changed_hands_at,
             outcomes=dict(self._fifo.outcomes),
             tickets=tuple(
                 TicketView(
@@ -142,7 +142,7 @@ class LocalPool:
         """Grants first: whoever got a slot runs before anybody hears of having moved."""
         self._estimates.line_changed()
         if effects.granted:
-            now = self._last_turn = self._loop.time()
+            now = self._changed_hands_at = self._loop.time()
             for number in effects.granted:
                 self._tickets[number].answer_granted(now)
         for number, outcome in effects.ended:

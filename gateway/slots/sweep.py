@@ -20,7 +20,7 @@ BREATH_SECONDS = 0.001
 one in each of the turns of the event loop that it takes."""
 
 
-class Line(Protocol):
+class Owner(Protocol):
     """What the sweep needs of its pool.  Times are the event loop's."""
 
     def waiting_tickets(self) -> list[PoolTicket]:
@@ -37,8 +37,8 @@ class Line(Protocol):
 class Sweep:
     """Runs while somebody waits.  ``arm`` it whenever that begins or the next expiry changes."""
 
-    def __init__(self, line: Line, loop: asyncio.AbstractEventLoop) -> None:
-        self._line = line
+    def __init__(self, pool: Owner, loop: asyncio.AbstractEventLoop) -> None:
+        self._pool = pool
         self._loop = loop
         self._tick = SWEEP_SECONDS
         self._due = 0.0
@@ -65,7 +65,7 @@ class Sweep:
     def arm(self) -> None:
         """Sets the timer to what comes first: the next sweep or the next expiry."""
         self._disarm()
-        expiry = self._line.next_expiry()
+        expiry = self._pool.next_expiry()
         if expiry is None:
             self._due = 0.0
             return
@@ -76,11 +76,11 @@ class Sweep:
     def _on_timer(self) -> None:
         self._timer = None
         now = self._loop.time()
-        self._line.expire(now)
+        self._pool.expire(now)
         if now >= self._due:
             self._due = now + self._tick
             if self._next_slice is None:
-                self._tell(self._line.waiting_tickets(), 0)
+                self._tell(self._pool.waiting_tickets(), 0)
         self.arm()
 
     def _disarm(self) -> None:
@@ -92,7 +92,7 @@ class Sweep:
         now = self._loop.time()
         for ticket in tickets[start : start + SLICE]:
             if ticket.waiting:
-                ticket.tell_if_due(self._line.position_of(ticket), now, self._tick)
+                ticket.tell_if_due(self._pool.position_of(ticket), now, self._tick)
         self._next_slice = None
         if start + SLICE < len(tickets):
             self._next_slice = self._loop.call_later(

@@ -23,7 +23,6 @@ NEAR = 20
 MERGE_SECONDS = 1.0
 """Farther back, changes within this time are told as one."""
 
-
 FAR_OUT = 1000
 """Behind this place a second is nothing: changes are merged for longer, the farther the longer."""
 

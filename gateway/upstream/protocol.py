@@ -9,7 +9,8 @@
   line is being sent up.
 * It does not resume what is not paused: aiohttp does so after each read, by way of the parser.
 
-``Connector._factory`` is the one private name of aiohttp that this leans on (seen in 3.14.5).
+The private names of aiohttp that this leans on, as seen in 3.14.5: ``_factory`` and ``_release`` of
+the connector, ``_reading_paused`` of the protocol.
 """
 
 from __future__ import annotations

@@ -94,6 +94,7 @@ class StreamedAnswer:
             self._timeouts.idle_seconds,
             config.client.write_timeout_seconds / 2,
         )
+        """How often silence is looked at: as often as anything that is judged there may be due."""
         self._client = ClientStream(
             request,
             gateway.loop,
@@ -131,7 +132,10 @@ class StreamedAnswer:
 
     async def relay(self, call: UpstreamCall, done: Callable[[], None]) -> None:
         self._done = done
+        # Silence begins here: what came before was the wait's.
         self._last_read = self._client.last_write = self._loop.time()
+        # Reading can be interrupted and begun again, a request cannot: so here something else
+        # has to bridge the silence, beside it.
         async with Heartbeat(self._loop, self._tick, self._bridge_silence):
             await call.send()
         dialect = self._admitted.upstream.config.dialect
@@ -170,7 +174,7 @@ class StreamedAnswer:
 
         def pass_on(data: bytes) -> bool:
             self._last_read = now = self._loop.time()
-            frames = step.feed(data) if data else b""
+            frames = step.feed(data)
             if step.phase is Phase.COMPLETE:
                 self._end_with(frames)
                 return False

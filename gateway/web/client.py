@@ -21,8 +21,8 @@ STREAM_HEADERS = {
     istr("X-Accel-Buffering"): "no",
 }
 
-
 MOST_AT_ONCE = 65536
+"""Bytes that may travel with the end of the body, where one timeout watches all of them."""
 
 
 class ClientStalled(Exception):

@@ -88,7 +88,7 @@ class Exchange:
             pool = admitted.upstream.pool
             with pool.join(model=admitted.model, client=admitted.client) as ticket:
                 await self._wait(ticket, answer, admitted.upstream)
-                async with self._running(ticket):
+                async with self._interruptible(ticket):
                     with self._call(admitted) as call:
                         await answer.relay(call, lambda: give_back(call, ticket))
             if ticket.passed_on:
@@ -102,7 +102,7 @@ class Exchange:
         self.record.waited = ticket.waited_seconds
         self.record.granted_at = self._loop.time()
 
-    def _running(self, ticket: Ticket) -> Interruption:
+    def _interruptible(self, ticket: Ticket) -> Interruption:
         interruption = Interruption(self._gateway.running)
         ticket.on_lost(lambda: interruption.interrupt(Overloaded(LEASE_LOST, retry_after=1)))
         return interruption

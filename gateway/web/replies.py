@@ -20,9 +20,6 @@ from gateway.web.identity import REQUEST_ID_HEADER
 
 log = logging.getLogger("gateway")
 
-MAX_RETRY_AFTER = 59
-"""Seconds.  Some SDKs sleep through any longer advice in full, others ignore it."""
-
 
 def error_reply(error: GatewayError, request_id: str) -> web.Response:
     headers: dict[str, str] = {REQUEST_ID_HEADER: request_id}
