@@ -52,11 +52,19 @@ def start(port: int, slots: int, context: int, verbose: bool):  # type: ignore[n
     params.port = port
     params.n_parallel = slots
     params.n_ctx = slots * context  # shared evenly between the slots
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads()
     params.use_jinja = True  # the chat template of the model's file; tools need it too
     params.endpoint_slots = params.endpoint_props = True
     params.warmup = False
     params.verbosity = 3 if verbose else 0
     return xllamacpp.Server(params)
+
+
+def threads() -> int:
+    """One core is left to everybody else: llama.cpp's threads wait for one another several times
+    a token, and where one of them has to share its core all of them take ten times as long.  A
+    model so small has no use for more than four."""
+    return max(1, min(4, (os.cpu_count() or 1) - 1))
 
 
 def weights() -> Path:
