@@ -145,7 +145,8 @@ def out_of_order(seen: list[Seen], upstream: SoakUpstream) -> list[str]:
                 if start > latest:
                     latest, latest_number = start, who
             if began < latest - MARGIN_SECONDS:
-                problems.append(f"{number} overtook {latest_number} in the line for {model}")
+                by = latest - began
+                problems.append(f"{number} overtook {latest_number} for {model} by {by:.2f} s")
             behind.append((queued, began, number))
     return problems
 
