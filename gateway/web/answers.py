@@ -160,7 +160,10 @@ class StreamedAnswer:
                 async with Patience(self._loop, self._patient_until()) as patience:
                     await self._relay_bytes(call, step, patience)
             except TimeoutError:
-                if self._ending_at is not None and self._loop.time() >= self._ending_at:
+                if self._client.is_full:
+                    await self._client.flush()
+                    self._last_read = self._loop.time()  # the silence was not the upstream's
+                elif self._ending_at is not None and self._loop.time() >= self._ending_at:
                     self._end_with(step.finish())
                 else:
                     await self._bridge_silence()

@@ -66,6 +66,11 @@ class ClientStream:
         self.state = StreamState.UNOPENED
         self.last_write = self._loop.time()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether more than ``max_buffered`` bytes lie unread, so that ``flush`` waits."""
+        return self.state is StreamState.OPEN and self._request.protocol.writing_paused
+
     async def open(self, headers: CIMultiDict[str]) -> None:
         """Sends the status line and headers now.  Raises ClientGone."""
         response = web.StreamResponse(headers=headers)

@@ -38,6 +38,16 @@ class _Handler(web.RequestHandler):
         if self._reading_paused:
             super().resume_reading(resume_parser)
 
+    async def _drain_helper(self) -> None:
+        """A wait for the client to read may be cut short, by a timeout say, and begun anew.
+
+        aiohttp would await the same cancelled future again, which cancels whoever does so (since
+        3.14; seen in 3.14.5).
+        """
+        if self._drain_waiter is not None and self._drain_waiter.done():
+            self._drain_waiter = None
+        await super()._drain_helper()
+
     def _break_unfinished_body(self) -> None:
         """What is queued behind a body that has not ended can only be the parser's complaint."""
         request = self._current_request

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from gateway.web.client import ClientStream
+from gateway.web.record import ExchangeOutcome
 from tests.web.clients import SECONDS, Stream, Surface, ask
 from tests.web.conftest import MakeGateway
-from tests.web.scripted import Arrival, ScriptedUpstream, native_start
+from tests.web.scripted import Arrival, ScriptedUpstream, native_end, native_start
 from tests.wire import check_wire
 
 
@@ -105,6 +108,8 @@ async def test_a_reader_that_stalls_is_dropped_and_its_slot_goes_on(
     gateway = await make_gateway(
         {"client": {"write_timeout_seconds": 1, "max_buffered_bytes": 4096}}
     )
+    outcomes: list[ExchangeOutcome] = []
+    gateway.service.gateway.observers.add(lambda record: outcomes.append(record.outcome))
     stream = Stream(*await connected(stalled, gateway.port))
     stream.send(
         b'{"model":"m","max_tokens":1,"stream":true,"messages":[{"role":"user","content":"x"}]}', {}
@@ -119,7 +124,60 @@ async def test_a_reader_that_stalls_is_dropped_and_its_slot_goes_on(
         await arrival.left.wait()
     (await upstream.arrival(2)).answer()
     check_wire(await waiting.whole())
+    assert outcomes[0] is ExchangeOutcome.CLIENT_STALLED
     stream.writer.transport.abort()
+    await next_one_runs(gateway, upstream)
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Awaitable[None]]:
+    """``await pauses(n)``: until a client that must read first has been looked at n times."""
+    looks = asyncio.Semaphore(0)
+    check = ClientStream.check
+
+    def noting_check(self: ClientStream) -> None:
+        check(self)
+        if self.is_full:
+            looks.release()
+
+    async def looked_at(times: int) -> None:
+        async with asyncio.timeout(SECONDS):
+            for _ in range(times):
+                await looks.acquire()
+
+    monkeypatch.setattr(ClientStream, "check", noting_check)
+    return looked_at
+
+
+@pytest.mark.parametrize("idle_seconds", [0.1, 120])
+@pytest.mark.parametrize("most_buffered", [4096, 1 << 24])
+async def test_a_reader_that_pauses_for_a_while_loses_nothing(
+    make_gateway: MakeGateway,
+    upstream: ScriptedUpstream,
+    stalled: socket.socket,
+    pauses: Callable[[int], Awaitable[None]],
+    most_buffered: int,
+    idle_seconds: float,
+) -> None:
+    """In the stream or, where all of that is buffered, behind its end."""
+    gateway = await make_gateway(
+        {"client": {"write_timeout_seconds": 2, "max_buffered_bytes": most_buffered}},
+        timeouts={"idle_seconds": idle_seconds},
+    )
+    stream = Stream(*await connected(stalled, gateway.port))
+    stream.send(json.dumps(ask()).encode(), {})
+    arrival = (await upstream.arrival()).open().write(native_start())
+    await stream.seen(b"Hi")
+    stream.writer.transport.pause_reading()
+    words = native_start("x" * 60_000).split(b"\n\n", 2)[2]
+    for _ in range(100):
+        arrival.write(words)
+    arrival.write(native_end()).end()
+    await pauses(3)
+    stream.writer.transport.resume_reading()
+    events = check_wire(await stream.whole())
+    assert events[-1]["type"] == "message_stop"
+    assert sum(event["type"] == "content_block_delta" for event in events) == 101
     await next_one_runs(gateway, upstream)
 
 
