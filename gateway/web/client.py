@@ -12,7 +12,7 @@ import asyncio
 import enum
 
 from aiohttp import hdrs, web
-from aiohttp.http_writer import StreamWriter
+from aiohttp.http_writer import HttpVersion11, StreamWriter
 from multidict import CIMultiDict, istr
 
 STREAM_HEADERS = {
@@ -75,6 +75,8 @@ class ClientStream:
         """Sends the status line and headers now.  Raises ClientGone."""
         response = web.StreamResponse(headers=headers)
         response.headers.update(STREAM_HEADERS)
+        if self._request.version < HttpVersion11:
+            response.force_close()  # the end of a body without chunks is the connection's
         transport = self._request.transport
         if transport is None:
             raise ClientGone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aiohttp import hdrs, web
+from aiohttp.http_writer import HttpVersion11
 from aiohttp.typedefs import Handler
 
 from gateway.errors import GatewayError, InvalidRequest
@@ -30,8 +31,11 @@ async def identify_and_explain(request: web.Request, handler: Handler) -> web.St
 async def expect_continue(request: web.Request) -> web.StreamResponse | None:
     """Answers ``Expect: 100-continue`` itself, after refusing what would be refused anyway.
 
-    aiohttp asks this before any middleware, so the refusal is made here.
+    aiohttp asks this before any middleware, so the refusal is made here.  HTTP/1.0 knows no such
+    expectation (RFC 9110, 10.1.1).
     """
+    if request.version < HttpVersion11:
+        return None
     config = request.app[GATEWAY].config
     request_id = request_id_of(request, config.listen.trusted_proxies)
     try:

@@ -232,6 +232,29 @@ async def test_a_request_refused_anyway_is_not_asked_to_continue(
     await writer.wait_closed()
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_client_of_http_1_0_gets_what_it_can_read(
+    make_gateway: MakeGateway, upstream: ScriptedUpstream, stream: bool
+) -> None:
+    """An end that it sees although it would have kept the connection, and no 100 Continue."""
+    gateway = await make_gateway()
+    body = json.dumps(ask(stream=stream)).encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    writer.write(b"POST /llm/v1/messages HTTP/1.0\r\nConnection: keep-alive\r\n")
+    writer.write(f"Expect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+    (await upstream.arrival()).answer()
+    async with asyncio.timeout(SECONDS):
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.0 200 OK\r\n")
+        if stream:
+            check_wire(await reader.read())
+        else:
+            length = int(head.lower().partition(b"content-length: ")[2].split(b"\r")[0])
+            assert json.loads(await reader.readexactly(length))["type"] == "message"
+    writer.close()
+    await writer.wait_closed()
+
+
 async def raw(port: int, rest: bytes) -> asyncio.StreamReader:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"POST /llm/v1/messages HTTP/1.1\r\nHost: test\r\n" + rest)
