@@ -50,6 +50,9 @@ MESSAGES = msgspec.json.Decoder(MessagesHead)
 COUNT = msgspec.json.Decoder(CountHead)
 FIELDS = msgspec.json.Decoder(dict[str, Raw])
 
+READ: Final = frozenset(MessagesHead.__struct_fields__)
+"""What has been decided upon; its upstream must not read it from another field."""
+
 
 class Envelope(msgspec.Struct, frozen=True):
     """A request whose outer part is valid.  ``max_tokens`` is None in a count_tokens request."""
@@ -72,6 +75,9 @@ class Envelope(msgspec.Struct, frozen=True):
         """
         fields = decode(FIELDS, self.body)
         unambiguous = has_each_name_once(self.body, fields)
+        for name in [name for name in fields if is_taken_for_another(name)]:
+            del fields[name]
+            unambiguous = False
         most = capped(self.max_tokens, max_output_tokens)
         if upstream_model == self.model and most == self.max_tokens and unambiguous:
             return self.body
@@ -129,6 +135,12 @@ def has_each_name_once(body: bytes, fields: dict[str, Raw]) -> bool:
     prompt = bytes(fields.get("messages", b""))
     written = msgspec.json.encode(fields | {"messages": Raw(b"")})
     return solid(without(prompt, body)) == solid(written)
+
+
+def is_taken_for_another(name: str) -> bool:
+    """Whether some servers read one of our fields from this one: Go's ignore the case of a name,
+    and the last one counts (pkg.go.dev/encoding/json, "Unmarshal").  Ollama is written in Go."""
+    return name not in READ and name.casefold() in READ
 
 
 def length_without_blanks(fields: dict[str, Raw]) -> int:

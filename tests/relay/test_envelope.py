@@ -160,6 +160,13 @@ def test_a_name_given_twice_reaches_the_upstream_once(second: bytes) -> None:
     assert [value for name, value in pairs if name == "model"] == ["cheap"]
 
 
+@pytest.mark.parametrize("other", ["Model", "MAX_TOKENS", "max_to\u212aens", "me\u017fsages"])
+def test_a_name_in_other_letters_does_not_reach_an_upstream_that_would_read_it(other: str) -> None:
+    """Like one that is written in Go; it would get a model or a number that nobody has allowed."""
+    native = parse_envelope(body(**{other: 1, "Other": 2})).for_native("m", None)
+    assert json.loads(native) == GOOD | {"Other": 2}
+
+
 NAMES = st.sampled_from(['"model"', '"mod\\u0065l"', '"x"', '"\\u00fc"', '"ü"', '"messages2"'])
 VALUES = st.sampled_from(['"m"', '"a, b"', "1", "1e3", "[1, 2]", '{"model":"m"}', "null"])
 BLANKS = st.sampled_from(["", " ", "\n  "])
