@@ -42,6 +42,9 @@ class Sweep:
         self._loop = loop
         self._tick = SWEEP_SECONDS
         self._due = 0.0
+        self._began = 0.0
+        self._takes = 0.0
+        """Seconds, the last time: thousands of tickets take longer than a tick."""
         self._timer: asyncio.TimerHandle | None = None
         self._next_slice: asyncio.TimerHandle | None = None
 
@@ -80,6 +83,7 @@ class Sweep:
         if now >= self._due:
             self._due = now + self._tick
             if self._next_slice is None:
+                self._began = now
                 self._tell(self._pool.waiting_tickets(), 0)
         self.arm()
 
@@ -90,11 +94,14 @@ class Sweep:
 
     def _tell(self, tickets: list[PoolTicket], start: int) -> None:
         now = self._loop.time()
+        until_next = self._tick + 1.1 * self._takes  # which is never quite the same
         for ticket in tickets[start : start + SLICE]:
             if ticket.waiting:
-                ticket.tell_if_due(self._pool.position_of(ticket), now, self._tick)
+                ticket.tell_if_due(self._pool.position_of(ticket), now, until_next)
         self._next_slice = None
         if start + SLICE < len(tickets):
             self._next_slice = self._loop.call_later(
                 BREATH_SECONDS, self._tell, tickets, start + SLICE
             )
+        else:
+            self._takes = now - self._began

@@ -179,13 +179,13 @@ class PoolTicket:
         if self._every is not None and position < self._told_position:
             self._wake()
 
-    def tell_if_due(self, position: int, now: float, tick: float) -> None:
+    def tell_if_due(self, position: int, now: float, until_next: float) -> None:
         """The sweep's turn: wakes for a merged change, or for a keep-alive that cannot wait for
-        the next sweep, ``tick`` seconds away."""
+        its next turn, ``until_next`` seconds away at most."""
         if self._every is None:
             return
         since = now - self._told_at
-        if since + tick > self._every or (
+        if since + until_next > self._every or (
             position < self._told_position and since >= merge_seconds(position)
         ):
             self._wake()
