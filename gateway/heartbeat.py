@@ -13,15 +13,21 @@ from typing import Self
 
 
 class Heartbeat:
-    """Awaits ``beat`` every ``seconds`` while its block runs; what that raises ends the block."""
+    """Awaits ``beat`` again and again while its block runs; what that raises ends the block.
 
-    __slots__ = ("_beat", "_beating", "_error", "_loop", "_seconds", "_timeout", "_timer")
+    ``pause`` says each time how many seconds are left until the next beat.
+    """
+
+    __slots__ = ("_beat", "_beating", "_error", "_loop", "_pause", "_timeout", "_timer")
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, seconds: float, beat: Callable[[], Awaitable[None]]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        pause: Callable[[], float],
+        beat: Callable[[], Awaitable[None]],
     ) -> None:
         self._loop = loop
-        self._seconds = seconds
+        self._pause = pause
         self._beat = beat
         self._timeout = asyncio.Timeout(None)
         self._timer: asyncio.TimerHandle | None = None
@@ -30,7 +36,7 @@ class Heartbeat:
 
     async def __aenter__(self) -> Self:
         await self._timeout.__aenter__()
-        self._timer = self._loop.call_later(self._seconds, self._begin)
+        self._timer = self._loop.call_later(self._pause(), self._begin)
         return self
 
     async def __aexit__(
@@ -56,7 +62,7 @@ class Heartbeat:
         try:
             while True:
                 await self._beat()
-                await asyncio.sleep(self._seconds)
+                await asyncio.sleep(self._pause())
         except Exception as error:
             self._error = error
             self._timeout.reschedule(self._loop.time())

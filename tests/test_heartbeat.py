@@ -9,6 +9,14 @@ import pytest
 from gateway.heartbeat import Heartbeat
 
 
+def soon() -> float:
+    return 0.001
+
+
+def late() -> float:
+    return 60
+
+
 class Heart:
     def __init__(self, *, stops_at: int = 0, dies_at: int = 0) -> None:
         self.beats = 0
@@ -27,7 +35,7 @@ class Heart:
 async def test_it_beats_until_the_block_is_left() -> None:
     loop = asyncio.get_running_loop()
     heart = Heart(stops_at=3)
-    async with asyncio.timeout(5), Heartbeat(loop, 0.001, heart.beat):
+    async with asyncio.timeout(5), Heartbeat(loop, soon, heart.beat):
         await heart.stopped
     assert heart.beats == 3
     later = loop.create_future()
@@ -39,7 +47,7 @@ async def test_it_beats_until_the_block_is_left() -> None:
 async def test_nothing_is_started_for_what_comes_at_once() -> None:
     heart = Heart()
     before = asyncio.all_tasks()
-    async with Heartbeat(asyncio.get_running_loop(), 0.001, heart.beat):
+    async with Heartbeat(asyncio.get_running_loop(), soon, heart.beat):
         assert asyncio.all_tasks() == before
     assert not heart.beats
 
@@ -47,7 +55,7 @@ async def test_nothing_is_started_for_what_comes_at_once() -> None:
 async def test_what_a_beat_raises_ends_the_block() -> None:
     heart = Heart(dies_at=2)
     with pytest.raises(ConnectionError, match="enough"):
-        async with Heartbeat(asyncio.get_running_loop(), 0.001, heart.beat):
+        async with Heartbeat(asyncio.get_running_loop(), soon, heart.beat):
             await asyncio.get_running_loop().create_future()
     assert heart.beats == 2
 
@@ -55,7 +63,7 @@ async def test_what_a_beat_raises_ends_the_block() -> None:
 async def test_what_the_block_raises_comes_out_though_the_heart_is_beating() -> None:
     heart = Heart(stops_at=1)
     with pytest.raises(LookupError):
-        async with Heartbeat(asyncio.get_running_loop(), 0.001, heart.beat):
+        async with Heartbeat(asyncio.get_running_loop(), soon, heart.beat):
             await heart.stopped
             raise LookupError
 
@@ -69,7 +77,7 @@ async def test_a_cancellation_from_outside_stays_one_and_leaves_nothing_behind(
     entered = asyncio.Event()
 
     async def wait_for_ever() -> None:
-        async with Heartbeat(loop, 0.001 if beating else 60, heart.beat):
+        async with Heartbeat(loop, soon if beating else late, heart.beat):
             entered.set()
             await loop.create_future()
 
@@ -91,5 +99,5 @@ async def test_a_beat_that_takes_long_does_not_hold_up_the_end() -> None:
         begun.set()
         await loop.create_future()
 
-    async with asyncio.timeout(5), Heartbeat(loop, 0.001, beat):
+    async with asyncio.timeout(5), Heartbeat(loop, soon, beat):
         await begun.wait()

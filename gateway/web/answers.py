@@ -94,7 +94,8 @@ class StreamedAnswer:
             self._timeouts.idle_seconds,
             config.client.write_timeout_seconds / 2,
         )
-        """How often silence is looked at: as often as anything that is judged there may be due."""
+        """How often silence is looked at, at least: as often as anything that is judged there may
+        be due."""
         self._client = ClientStream(
             request,
             gateway.loop,
@@ -132,11 +133,13 @@ class StreamedAnswer:
 
     async def relay(self, call: UpstreamCall, done: Callable[[], None]) -> None:
         self._done = done
-        # Silence begins here: what came before was the wait's.
-        self._last_read = self._client.last_write = self._loop.time()
+        # The upstream's silence begins here: what came before was the wait's.
+        self._last_read = self._loop.time()
+        if not self.opened:
+            self._client.last_write = self._last_read
         # Reading can be interrupted and begun again, a request cannot: so here something else
         # has to bridge the silence, beside it.
-        async with Heartbeat(self._loop, self._tick, self._bridge_silence):
+        async with Heartbeat(self._loop, self._next_look, self._bridge_silence):
             await call.send()
         dialect = self._admitted.upstream.config.dialect
         self._headers.update(to_client(dialect, call.headers))
@@ -215,8 +218,13 @@ class StreamedAnswer:
             if self._ending_at < patience.until:
                 patience.bring_forward(self._ending_at)
 
+    def _next_look(self) -> float:
+        """Seconds until silence is looked at: when the client must hear something, or earlier."""
+        left = self._client.last_write + self._keepalive - self._loop.time()
+        return min(left, self._tick) if left > 0 else self._tick
+
     def _patient_until(self) -> float:
-        until = self._loop.time() + self._tick
+        until = self._loop.time() + self._next_look()
         return until if self._ending_at is None else min(until, self._ending_at)
 
     async def _bridge_silence(self) -> None:

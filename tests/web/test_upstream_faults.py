@@ -220,6 +220,35 @@ async def test_silence_before_the_answer_opens_the_response_and_keeps_it_alive(
     check_wire(await stream.whole())
 
 
+@pytest.mark.parametrize("ends", ["with the grant", "with the headers"])
+async def test_one_silence_that_follows_another_is_bridged_as_if_they_were_one(
+    make_gateway: MakeGateway, upstream: ScriptedUpstream, ends: str
+) -> None:
+    """Each lasts for more than half of the time until a keep-alive is due, in the second."""
+    gateway = await make_gateway(
+        {"queue_events": {"keepalive_seconds": 1}, "client": {"write_timeout_seconds": 60}}
+    )
+    running = await gateway.stream(ask())
+    first = await upstream.arrival()
+    if ends == "with the grant":
+        stream, begins = await gateway.stream(ask()), b"event: queue"
+    else:
+        stream, begins = running, b": keep-alive"
+    await stream.seen(begins)
+    await asyncio.sleep(0.6)
+    if ends == "with the grant":
+        first.answer()
+        await running.whole()
+        last = await upstream.arrival(2)
+    else:
+        last = first.open()
+    await stream.seen(b": keep-alive", count=1 if ends == "with the grant" else 2)
+    (before, _), (after, _) = stream.arrived[-2:]
+    assert after - before < 1.3
+    last.reset()
+    await stream.whole()
+
+
 async def test_keep_alives_never_cut_a_frame(
     make_gateway: MakeGateway, upstream: ScriptedUpstream
 ) -> None:
