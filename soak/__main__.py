@@ -21,7 +21,8 @@ from soak.plan import Client, Plan, Upstream, draw
 from soak.upstream import SoakUpstream
 
 MARGIN_SECONDS = 0.1
-"""Closer arrivals are not told apart: either end is measured in this process, not in the line."""
+"""Closer arrivals are not told apart: either end is measured in this process, not in the line.  To
+this comes what its own event loop was late just then."""
 
 CONFIG = """
 listen: {{port: 0}}
@@ -99,6 +100,34 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+class Lateness:
+    """When this process's event loop was late, and by how many seconds."""
+
+    EVERY_SECONDS = 0.01
+
+    def __init__(self) -> None:
+        self._late: list[tuple[float, float]] = []
+        self._loop = asyncio.get_running_loop()
+        self._due = self._loop.time()
+        self._look()
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        self._late.append((now, now - self._due))
+        self._due = now + self.EVERY_SECONDS
+        self._timer = self._loop.call_at(self._due, self._look)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def between(self, begin: float, end: float) -> float:
+        """The worst from a moment before ``begin`` to one behind ``end``."""
+        begin, end = begin - MARGIN_SECONDS, end + MARGIN_SECONDS
+        return max(
+            (late for now, late in self._late if now >= begin and now - late <= end), default=0
+        )
+
+
 async def crowd(options: argparse.Namespace, port: int) -> list[Seen]:
     """Up to ``--clients`` at a time until the count or the time is reached."""
     seen: list[Seen] = []
@@ -129,7 +158,7 @@ async def settled(gateway: Gateway, upstream: SoakUpstream) -> list[str]:
     return [f"left over: {json.dumps(status)}, {upstream.running} at the upstream"]
 
 
-def out_of_order(seen: list[Seen], upstream: SoakUpstream) -> list[str]:
+def out_of_order(seen: list[Seen], upstream: SoakUpstream, lateness: Lateness) -> list[str]:
     """Pairs of one line that stayed, were told their place apart, and began the wrong way round."""
     problems = []
     for model in ("native", "chat"):
@@ -144,8 +173,8 @@ def out_of_order(seen: list[Seen], upstream: SoakUpstream) -> list[str]:
                 _, start, who = behind.pop(0)
                 if start > latest:
                     latest, latest_number = start, who
-            if began < latest - MARGIN_SECONDS:
-                by = latest - began
+            by = latest - began - MARGIN_SECONDS
+            if by > 0 and by > lateness.between(began, latest):
                 problems.append(f"{number} overtook {latest_number} for {model} by {by:.2f} s")
             behind.append((queued, began, number))
     return problems
@@ -164,7 +193,9 @@ async def soak(options: argparse.Namespace, folder: Path) -> list[str]:
         ]
         before, resident = gateway.descriptors(), gateway.resident_kib()
         began = time.monotonic()
+        lateness = Lateness()
         seen = warm + await crowd(options, gateway.port)
+        lateness.stop()
         seconds = time.monotonic() - began
         problems = [f"{one.plan}: {one.problem}" for one in seen if one.problem]
         problems += await settled(gateway, upstream)
@@ -172,6 +203,7 @@ async def soak(options: argparse.Namespace, folder: Path) -> list[str]:
         problems += [f"one more request: {last.problem}"] if last.problem else []
         await asyncio.sleep(2.5)  # the pool's idle connections close by themselves
         problems += judge(options, seen, upstream, gateway, before)
+        problems += out_of_order(seen, upstream, lateness)
         report(seen, upstream, seconds, gateway.resident_kib() - resident)
     finally:
         gateway.process.send_signal(signal.SIGTERM)
@@ -201,7 +233,7 @@ def judge(
         problems.append(f"sent twice: {upstream.twice[:10]}")
     if gateway.descriptors() > descriptors + 2:
         problems.append(f"{gateway.descriptors()} file descriptors, {descriptors} before")
-    return problems + out_of_order(seen, upstream)
+    return problems
 
 
 def report(seen: list[Seen], upstream: SoakUpstream, seconds: float, grown: int) -> None:

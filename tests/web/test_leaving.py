@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from gateway.web.client import ClientStream
-from gateway.web.record import ExchangeOutcome
 from tests.web.clients import SECONDS, Stream, Surface, ask
 from tests.web.conftest import MakeGateway
 from tests.web.scripted import Arrival, ScriptedUpstream, native_end, native_start
@@ -108,8 +107,6 @@ async def test_a_reader_that_stalls_is_dropped_and_its_slot_goes_on(
     gateway = await make_gateway(
         {"client": {"write_timeout_seconds": 1, "max_buffered_bytes": 4096}}
     )
-    outcomes: list[ExchangeOutcome] = []
-    gateway.service.gateway.observers.add(lambda record: outcomes.append(record.outcome))
     stream = Stream(*await connected(stalled, gateway.port))
     stream.send(
         b'{"model":"m","max_tokens":1,"stream":true,"messages":[{"role":"user","content":"x"}]}', {}
@@ -124,7 +121,8 @@ async def test_a_reader_that_stalls_is_dropped_and_its_slot_goes_on(
         await arrival.left.wait()
     (await upstream.arrival(2)).answer()
     check_wire(await waiting.whole())
-    assert outcomes[0] is ExchangeOutcome.CLIENT_STALLED
+    metrics = (await gateway.request("GET", "/metrics", admin=True)).body
+    assert b'outcome="client_stalled",upstream="one"} 1.0' in metrics
     stream.writer.transport.abort()
     await next_one_runs(gateway, upstream)
 
