@@ -49,6 +49,19 @@ def test_top_says_in_one_line_that_something_else_answers(
     assert "no gateway's admin listener answers there" in capsys.readouterr().err
 
 
+def test_a_terminal_that_is_closed_ends_what_runs_in_it() -> None:
+    """Only ``serve`` makes its own sense of SIGHUP."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        command = [sys.executable, "-m", "gateway", "discover", "--url", url]
+        with subprocess.Popen(command, cwd=ROOT) as process:
+            connection, _ = server.accept()
+            process.send_signal(signal.SIGHUP)
+            connection.close()
+            server.close()
+            assert process.wait(20) == -signal.SIGHUP
+
+
 def answer_with_a_banner(server: socket.socket) -> None:
     connection, _ = server.accept()
     with connection:

@@ -16,6 +16,7 @@ import pytest
 from gateway import supervisor
 from gateway.supervisor import Supervisor
 from tests.process.conftest import StartGateway
+from tests.process.gateway_process import free_port
 
 SECONDS = 20
 
@@ -82,6 +83,34 @@ async def test_workers_that_can_never_start_end_with_their_code(tmp_path: Path) 
     async with asyncio.timeout(SECONDS):
         command = (sys.executable, "-c", WORKER, str(tmp_path))
         assert await Supervisor(command, 2).run() == 2
+
+
+async def test_a_reload_reaches_every_worker(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"listen: {{port: {free_port()}, workers: 2}}\nadmin: null\n"
+        "slots: {backend: redis, url: 'redis://127.0.0.1:1/0'}\n"
+        "upstreams: {one: {url: 'http://h', dialect: openai, slots: 1, models: [m]}}\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway", "--config", str(config)), stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stderr is not None
+    async with asyncio.timeout(SECONDS):
+        await lines_of_both(process.stderr, b"listening")
+        process.send_signal(signal.SIGHUP)
+        await lines_of_both(process.stderr, b"the configuration has not changed")
+        process.send_signal(signal.SIGTERM)
+        await process.communicate()
+    assert process.returncode == 0
+
+
+async def lines_of_both(log: asyncio.StreamReader, words: bytes) -> None:
+    missing = {b"worker 0: ", b"worker 1: "}
+    while missing:
+        line = await log.readline()
+        assert line, "it has ended"
+        missing -= {worker for worker in missing if worker in line and words in line}
 
 
 async def test_workers_do_not_outlive_a_supervisor_that_is_killed(

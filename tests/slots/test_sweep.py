@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.slots.sweep import Sweep
+from gateway.slots.sweep import BREATH_SECONDS, SLICE, SWEEP_SECONDS, Sweep
 from gateway.slots.ticket import PoolTicket, State
 
 EVERY = 10.0
@@ -73,12 +73,17 @@ class Listener(PoolTicket):
 
 class Line:
     def __init__(self, length: int, loop: Loop) -> None:
+        self._loop = loop
         self.tickets = [Listener(self, loop) for _ in range(length)]
+        self.sweeps: list[list[float]] = []
+        """When each ticket was looked at, for each sweep."""
 
     def waiting_tickets(self) -> list[Listener]:
+        self.sweeps.append([])
         return self.tickets
 
     def position_of(self, ticket: PoolTicket) -> int:
+        self.sweeps[-1].append(self._loop.time())
         return 1
 
     def next_expiry(self) -> float | None:
@@ -100,3 +105,34 @@ def test_a_keep_alive_is_never_late_however_long_the_line(length: int) -> None:
     longest = [ticket.longest for ticket in line.tickets]
     assert max(longest) <= EVERY
     assert min(longest) > EVERY * 0.7
+
+
+def test_the_event_loop_breathes_between_two_slices() -> None:
+    loop: Any = Loop()
+    line: Any = Line(10 * SLICE, loop)
+    Sweep(line, loop).arm()
+    loop.run(1.5 * SWEEP_SECONDS)
+    slices = line.sweeps[0][::SLICE]
+    assert all(later - sooner >= BREATH_SECONDS for sooner, later in itertools.pairwise(slices))
+
+
+def test_a_sweep_that_takes_long_is_over_before_the_next_begins() -> None:
+    loop: Any = Loop()
+    line: Any = Line(20_000, loop)
+    Sweep(line, loop).arm()
+    loop.run(EVERY)
+    *over, _ = map(len, line.sweeps)
+    assert len(over) > 3 and set(over) == {20_000}
+
+
+def test_what_is_stopped_in_the_middle_tells_nobody_any_more() -> None:
+    loop: Any = Loop()
+    line: Any = Line(20_000, loop)
+    sweep = Sweep(line, loop)
+    sweep.arm()
+    loop.run(1.2 * SWEEP_SECONDS)
+    (looks,) = line.sweeps
+    so_far = len(looks)
+    sweep.stop()
+    loop.run(EVERY)
+    assert 0 < so_far < 20_000 and len(line.sweeps) == 1 and len(looks) == so_far
