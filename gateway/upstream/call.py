@@ -31,11 +31,10 @@ class Request(NamedTuple):
     headers: CIMultiDict[str]
     body: bytes
 
-    def payload(self) -> aiohttp.BytesPayload | io.BytesIO:
-        """A large body in portions: written in one go it would block the event loop."""
-        if len(self.body) < LARGE_BYTES:
-            return aiohttp.BytesPayload(self.body)  # aiohttp would look for it in its registry
-        return io.BytesIO(self.body)
+    @property
+    def is_large(self) -> bool:
+        """A large body goes up in portions: written in one go it would block the event loop."""
+        return len(self.body) >= LARGE_BYTES
 
 
 class UpstreamCall:
@@ -93,17 +92,22 @@ class UpstreamCall:
         looked at the request then.  Anything else is the upstream's failure, and asking again
         might make it generate twice.
         """
-        try:
-            return await self._post_over(self._session.http)
-        except StaleConnection:
-            return await self._post_over(self._session.fresh)
-
-    async def _post_over(self, http: aiohttp.ClientSession) -> aiohttp.ClientResponse:
         request = self._request
         assert request is not None, "the call has been answered"
+        try:
+            if request.is_large:
+                return await self._post_over(self._session.http, request)
+            endpoint = self._session.endpoint(request.url)
+            return await endpoint.post(request.headers, request.body, self._timeout)
+        except StaleConnection:
+            return await self._post_over(self._session.fresh, request)
+
+    async def _post_over(
+        self, http: aiohttp.ClientSession, request: Request
+    ) -> aiohttp.ClientResponse:
         return await http.post(
             request.url,
-            data=request.payload(),
+            data=io.BytesIO(request.body),
             headers=request.headers,
             timeout=self._timeout,
             allow_redirects=False,

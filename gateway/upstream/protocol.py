@@ -41,8 +41,12 @@ class UpstreamProtocol(ResponseHandler):
 
     def rest(self) -> None:
         """Called when the connection goes back to the pool: nothing may come before it is used
-        again, and what comes all the same would be taken for the next request's answer."""
+        again, and what comes all the same would be taken for the next request's answer.
+
+        An answer may come before all of its request has gone up; nothing is sent behind that."""
         self._resting = True
+        if self.transport is not None and self.transport.get_write_buffer_size() > 0:
+            self.force_close()
 
     def set_response_params(self, **params: Any) -> None:
         """aiohttp calls this for each request, before it is sent."""

@@ -10,14 +10,14 @@ second session without any for the one repetition of such a POST.
 from __future__ import annotations
 
 import asyncio
+import functools
 
 from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 
+from gateway.upstream.post import READ_BUFFER_BYTES, Endpoint
 from gateway.upstream.protocol import connector
 
 IDLE_CONNECTION_SECONDS = 2.0
-READ_BUFFER_BYTES = 65536
-"""Kept per stream when the client reads slower than the upstream writes (twice this at most)."""
 
 
 class UpstreamSession:
@@ -27,6 +27,8 @@ class UpstreamSession:
         self.loop = asyncio.get_running_loop()
         self.http = _session(connector(limit=0, keepalive_timeout=IDLE_CONNECTION_SECONDS))
         self.fresh = _session(connector(limit=0, force_close=True))
+        self.endpoint = functools.lru_cache(maxsize=1024)(functools.partial(Endpoint, self.http))
+        """By URL."""
 
     async def close(self) -> None:
         await self.http.close()
